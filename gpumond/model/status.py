@@ -1,0 +1,108 @@
+"""What the exporter, the page and the command line show: one immutable value, swapped as a whole.
+
+Everything here was either just measured about the hardware (exported at once) or is on disk already (results).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from gpumond.model.benchmark import Collective, Placement
+from gpumond.model.identity import GpuUuid, PciBusId
+from gpumond.model.run import Engine, GpuSet, Verdict
+from gpumond.model.topology import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class InventoryEntry:
+    """A GPU of the accepted inventory. `number` is what people see as `gpu`: its place, ordered by PCI bus id."""
+
+    number: int
+    uuid: GpuUuid
+    pci_bus_id: PciBusId
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class CollectorStatus:
+    """A source of facts: did it work, when, how long, how often. `detail` is one sentence where it did not."""
+
+    name: str
+    is_successful: bool
+    interval_seconds: float
+    duration_seconds: float = 0.0
+    last_success: datetime | None = None
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SweepStatus:
+    """A configured sweep as monitoring sees it. Counters count since the store was made."""
+
+    name: str
+    interval_seconds: float
+    timeout_seconds: float
+    overdue_grace_seconds: float
+    due_at: datetime | None = None
+    running_since: datetime | None = None
+    last_run_at: datetime | None = None
+    last_run_duration_seconds: float = 0.0
+    last_run_success: bool | None = None
+    last_success_at: datetime | None = None
+    consecutive_failures: int = 0
+    consecutive_skips: int = 0
+    runs: int = 0
+    failures: dict[str, int] = field(default_factory=dict)
+    skips: dict[str, int] = field(default_factory=dict)
+    preemptions: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LatestPoint:
+    """The newest value of one exported series: one placement, the newest parameters."""
+
+    sweep: str
+    engine: Engine
+    gpu_set: str
+    collective: Collective
+    datatype: str
+    size_bytes: int
+    placement: Placement
+    measured_at: datetime
+    time_seconds: float
+    algbw_bytes_per_second: float
+    busbw_bytes_per_second: float
+    wrong_elements: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class CollectiveVerdict:
+    sweep: str
+    engine: Engine
+    gpu_set: str
+    collective: Collective
+    verdict: Verdict
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class HostStatus:
+    """The whole state of one gpumond."""
+
+    version: str
+    started_at: datetime
+    is_ready: bool = False
+    simulated: str = ""
+    snapshot: Snapshot | None = None
+    inventory: tuple[InventoryEntry, ...] = ()
+    gpu_sets: tuple[GpuSet, ...] = ()
+    collectors: tuple[CollectorStatus, ...] = ()
+    sweeps: tuple[SweepStatus, ...] = ()
+    points: tuple[LatestPoint, ...] = ()
+    verdicts: tuple[CollectiveVerdict, ...] = ()
+    heartbeat_at: datetime | None = None
+    config_loaded_at: datetime | None = None
+    is_config_current: bool = True
+    is_store_writable: bool = True
+    unkillable_pids: tuple[int, ...] = ()
