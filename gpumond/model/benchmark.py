@@ -110,32 +110,26 @@ class Point:
     wrong_elements: int | None
 
 
-def points_of(parsed: ParsedOutput, collective: Collective) -> tuple[Point, ...]:
-    """The measurements in a parsed text, in printed order; rows of size 0 hold none."""
-    points = []
-    for row in parsed.rows:
-        if row.bytes == 0:
-            continue
-        for placement, timing in (
-            (Placement.OUT_OF_PLACE, row.out_of_place),
-            (Placement.IN_PLACE, row.in_place),
-        ):
-            if timing is None:
-                continue
-            points.append(
-                Point(
-                    collective=collective,
-                    datatype=row.type,
-                    redop=row.redop or "none",
-                    size_bytes=row.bytes,
-                    placement=placement,
-                    time_seconds=_scaled(timing.time_us, -6),
-                    algbw_bytes_per_second=_scaled(timing.algbw_gbps, 9),
-                    busbw_bytes_per_second=_scaled(timing.busbw_gbps, 9),
-                    wrong_elements=timing.wrong,
-                )
-            )
-    return tuple(points)
+def points_of_row(row: Row, collective: Collective) -> tuple[Point, ...]:
+    """The measurements in a row: one for each placement that was timed; a row of size 0 holds none."""
+    if row.bytes == 0:
+        return ()
+    placements = ((Placement.OUT_OF_PLACE, row.out_of_place), (Placement.IN_PLACE, row.in_place))
+    return tuple(
+        Point(
+            collective=collective,
+            datatype=row.type,
+            redop=row.redop or "none",
+            size_bytes=row.bytes,
+            placement=placement,
+            time_seconds=_scaled(timing.time_us, -6),
+            algbw_bytes_per_second=_scaled(timing.algbw_gbps, 9),
+            busbw_bytes_per_second=_scaled(timing.busbw_gbps, 9),
+            wrong_elements=timing.wrong,
+        )
+        for placement, timing in placements
+        if timing is not None
+    )
 
 
 def _scaled(printed: float, exponent: int) -> float:

@@ -41,6 +41,14 @@ class Verdict(StrEnum):
     NOT_EVALUATED = "not_evaluated"
 
 
+class SweepOutcome(StrEnum):
+    """How a sweep as a whole ended. A skip is not a failure: nothing was measured, and the reason says why."""
+
+    SUCCESS = "success"
+    FAILURE = "failure"
+    SKIPPED = "skipped"
+
+
 class Trigger(StrEnum):
     """Who asked for a sweep."""
 
@@ -109,10 +117,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """One execution of a configured sweep; its runs are stored beside it.
-
-    `outcome` is `success`, `failure` or `skipped`; `reason` says why where it is not a success.
-    """
+    """One execution of a configured sweep; its runs are stored beside it. `reason` is empty for a success."""
 
     id: RunId
     name: str
@@ -121,7 +126,7 @@ class Sweep:
     planned_runs: int
     ended_at: datetime | None = None
     duration_seconds: float | None = None
-    outcome: str = ""
+    outcome: SweepOutcome | None = None
     reason: str = ""
     detail: str = ""
 
