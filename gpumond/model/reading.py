@@ -33,9 +33,13 @@ class UnreadableReason(StrEnum):
     NO_PERMISSION = "no_permission"
     GPU_LOST = "gpu_lost"
     RESET_REQUIRED = "reset_required"
-    DRIVER = "driver"  # not loaded, or library and kernel module differ
+    NO_LIBRARY = "no_library"  # the vendor's library is not installed
+    DRIVER_NOT_LOADED = "driver_not_loaded"
+    DRIVER_MISMATCH = "driver_mismatch"  # library and kernel module differ: usually an upgrade without a reboot
+    DRIVER = "driver"  # anything else that makes the driver as a whole unusable
     TIMEOUT = "timeout"
     ASLEEP = "asleep"  # waking the GPU only to read it is refused
+    NOT_ASKED = "not_asked"  # too dear for every snapshot; the last value stands
     MALFORMED = "malformed"  # an answer came, and it makes no sense
     ERROR = "error"
 
