@@ -6,7 +6,7 @@ understood. Pairs are directed, because drivers answer differently for (a, b) an
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import IntEnum, StrEnum
 
@@ -177,6 +177,8 @@ class Nic:
     link_layer: str
     levels: dict[GpuUuid, PathLevel]
     """The PCIe path to each GPU, as far as sysfs tells."""
+    nic_levels: dict[str, PathLevel] = field(default_factory=dict)
+    """The same to each other RDMA device, by name."""
 
 
 @dataclass(frozen=True, slots=True)
