@@ -1,0 +1,167 @@
+"""Faults of the hardware, applied: the host as it is once they have struck. Pure.
+
+Other faults stay in the scenario: they change what a driver answers or how a benchmark runs, not what is there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import assert_never, get_args
+
+from gpumond.model.topology import NvLinkRemote, P2pCapability, P2pStatus
+from gpumond.simulate.faults import (
+    FabricInProgress,
+    Fault,
+    GpuBusy,
+    GpuFault,
+    GpuMissing,
+    HardwareFault,
+    LinkDown,
+    LinkErrors,
+    NicDown,
+    PcieWidth,
+)
+from gpumond.simulate.wiring import links_between
+from gpumond.simulate.world import Scenario, ScenarioFabric, ScenarioGpu, ScenarioLink, ScenarioProcess
+
+FABRIC_IN_PROGRESS = 2
+BUSY_MEMORY_BYTES = 925_696_000
+"""What one CUDA process with a small matrix held (capture of the busy pair)."""
+
+
+def struck(scenario: Scenario, elapsed_seconds: float = 0.0) -> Scenario:
+    """`scenario` after `elapsed_seconds`: due faults of the hardware are done, other due ones are left, later ones gone."""
+    due = [fault for fault in scenario.faults if fault.after_seconds <= elapsed_seconds]
+    hardware = [fault for fault in due if isinstance(fault, get_args(HardwareFault))]
+    result = replace(scenario, faults=tuple(fault for fault in due if fault not in hardware))
+    # A missing GPU moves the numbers of all behind it, so it goes last, and the last GPU first.
+    for fault in sorted(hardware, key=lambda it: (isinstance(it, GpuMissing), -getattr(it, "gpu", 0))):
+        result = _apply(result, fault)
+    return result
+
+
+def _apply(scenario: Scenario, fault: HardwareFault) -> Scenario:
+    match fault:
+        case GpuMissing():
+            return _without_gpu(scenario, fault.gpu)
+        case LinkDown():
+            return _with_link_down(scenario, fault)
+        case FabricInProgress():
+            return _without_fabric(scenario)
+        case NicDown():
+            nics = tuple(replace(nic, is_up=nic.is_up and nic.name != fault.nic) for nic in scenario.nics)
+            return replace(scenario, nics=nics)
+        case LinkErrors() | PcieWidth() | GpuBusy():
+            return _with_gpu(scenario, fault.gpu, _changed(scenario.gpus[fault.gpu], fault))
+    assert_never(fault)
+
+
+def _changed(gpu: ScenarioGpu, fault: LinkErrors | PcieWidth | GpuBusy) -> ScenarioGpu:
+    match fault:
+        case LinkErrors():
+            link = gpu.links[fault.link]
+            return _with_link(gpu, replace(link, errors=(fault.count, *link.errors[1:])))
+        case PcieWidth():
+            return replace(gpu, pcie_width=fault.lanes)
+        case GpuBusy():
+            return _busy(gpu, fault.pid)
+    assert_never(fault)
+
+
+def _with_gpu(scenario: Scenario, number: int, gpu: ScenarioGpu) -> Scenario:
+    return replace(scenario, gpus=(*scenario.gpus[:number], gpu, *scenario.gpus[number + 1 :]))
+
+
+def _with_link(gpu: ScenarioGpu, link: ScenarioLink) -> ScenarioGpu:
+    return replace(gpu, links=(*gpu.links[: link.link], link, *gpu.links[link.link + 1 :]))
+
+
+def _with_link_down(scenario: Scenario, fault: LinkDown) -> Scenario:
+    gpu = scenario.gpus[fault.gpu]
+    link = gpu.links[fault.link]
+    result = _with_gpu(scenario, fault.gpu, _with_link(gpu, replace(link, is_up=False)))
+    if link.remote_type is NvLinkRemote.GPU and link.is_up:
+        result = _with_peer_end_down(result, gpu, link)
+    return _with_p2p_of_links(result)
+
+
+def _with_peer_end_down(scenario: Scenario, gpu: ScenarioGpu, link: ScenarioLink) -> Scenario:
+    """Take down the other end: of several links between two GPUs, the one at the same place."""
+    place = [it.link for it in gpu.links if it.peer == link.peer].index(link.link)
+    number = next(number for number, it in enumerate(scenario.gpus) if it.pci_bus_id == link.peer)
+    peer = scenario.gpus[number]
+    end = [it for it in peer.links if it.peer == gpu.pci_bus_id][place]
+    return _with_gpu(scenario, number, _with_link(peer, replace(end, is_up=False)))
+
+
+def _with_p2p_of_links(scenario: Scenario) -> Scenario:
+    """Where the last link of a pair is down, P2P over NVLink is no longer there."""
+    pairs = tuple(
+        pair
+        if links_between(scenario.gpus[pair.gpu], scenario.gpus[pair.peer])
+        else replace(pair, p2p=_without_nvlink(pair.p2p))
+        for pair in scenario.pairs
+    )
+    return replace(scenario, pairs=pairs)
+
+
+def _without_nvlink(p2p: dict[P2pCapability, P2pStatus]) -> dict[P2pCapability, P2pStatus]:
+    if p2p.get(P2pCapability.NVLINK) is not P2pStatus.OK:
+        return p2p
+    return p2p | {P2pCapability.NVLINK: P2pStatus.NS}
+
+
+def _without_fabric(scenario: Scenario) -> Scenario:
+    """Seen on real hosts: links are up, the GPUs are not registered, P2P is not usable (leptonai/gpud#1106)."""
+    gpus = tuple(
+        replace(gpu, fabric=ScenarioFabric(state=FABRIC_IN_PROGRESS)) if gpu.fabric else gpu
+        for gpu in scenario.gpus
+    )
+    pairs = tuple(replace(pair, p2p=dict.fromkeys(pair.p2p, P2pStatus.NS)) for pair in scenario.pairs)
+    return replace(scenario, gpus=gpus, pairs=pairs)
+
+
+def _busy(gpu: ScenarioGpu, pid: int) -> ScenarioGpu:
+    process = ScenarioProcess(pid, "compute", BUSY_MEMORY_BYTES)
+    return replace(
+        gpu,
+        processes=(*gpu.processes, process),
+        memory_used_bytes=gpu.memory_used_bytes + BUSY_MEMORY_BYTES,
+        utilisation_percent=96,
+    )
+
+
+def _without_gpu(scenario: Scenario, missing: int) -> Scenario:
+    """The GPU is gone: the driver's order closes up, and links to it have no end any more."""
+    gone = scenario.gpus[missing]
+    gpus = tuple(_without_links_to(gpu, gone) for gpu in scenario.gpus if gpu is not gone)
+    pairs = tuple(
+        replace(pair, gpu=_closed_up(pair.gpu, missing), peer=_closed_up(pair.peer, missing))
+        for pair in scenario.pairs
+        if missing not in (pair.gpu, pair.peer)
+    )
+    faults = tuple(_renumbered(fault, missing) for fault in scenario.faults if not _strikes(fault, missing))
+    return replace(scenario, gpus=gpus, pairs=pairs, faults=faults)
+
+
+def _without_links_to(gpu: ScenarioGpu, gone: ScenarioGpu) -> ScenarioGpu:
+    """The ends of its links stay on the board; what they lead to is unknown now."""
+    links = tuple(
+        replace(link, is_up=False, peer=None) if link.peer == gone.pci_bus_id else link for link in gpu.links
+    )
+    return replace(gpu, links=links)
+
+
+def _closed_up(number: int, missing: int) -> int:
+    return number - (number > missing)
+
+
+def _strikes(fault: Fault, gpu: int) -> bool:
+    return isinstance(fault, get_args(GpuFault)) and fault.gpu == gpu
+
+
+def _renumbered(fault: Fault, missing: int) -> Fault:
+    if not isinstance(fault, get_args(GpuFault)) or fault.gpu is None:
+        return fault
+    result: Fault = replace(fault, gpu=_closed_up(fault.gpu, missing))
+    return result
