@@ -1,0 +1,310 @@
+"""Every setting: its type, its bounds, its default, and the text of docs/configuration.md.
+
+Owns the shape of `/etc/gpumond/config.toml` as frozen models; `[[sweep]]` has a module of its own, sweep_schema.py.
+Knows no file and no line numbers, and touches the host only to ask whether a time zone exists. Checks that need more
+than one table are in references.py.
+
+Invariants: a value here is in base units (seconds, bytes); an unknown key is an error; every field has a description.
+Integers and booleans are strict, so that `"8"` and `true` are no numbers; lists become tuples. `NEEDS_RESTART` marks
+what a reload cannot change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Final, Self, TypeAlias
+
+from pydantic import AfterValidator, Field, StrictInt, StrictStr, model_validator
+
+from gpumond.config.reserved import check_environment_name, check_environment_value
+from gpumond.config.sweep_schema import ALL_GPUS, SweepConfig
+from gpumond.config.table import NEEDS_RESTART, Table, UniqueList
+from gpumond.config.values import (
+    LARGEST_BYTES,
+    MIB,
+    SECONDS_PER_DAY,
+    AbsolutePath,
+    Address,
+    Bytes,
+    GpuUuidText,
+    ListenAddress,
+    Name,
+    Seconds,
+    bytes_between,
+    seconds_between,
+)
+
+__all__ = ["ALL_GPUS", "Config", "GpuSetConfig", "LogFormat", "LogLevel", "SweepConfig"]
+
+PORT: Final = 10_061
+
+
+class LogLevel(StrEnum):
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class LogFormat(StrEnum):
+    AUTO = "auto"
+    JSON = "json"
+    TEXT = "text"
+
+
+class StoreConfig(Table):
+    """The history: one SQLite database in a directory of its own."""
+
+    directory: Annotated[
+        AbsolutePath,
+        Field(
+            description="Where the database is kept. It must be on a local disk, writable for the daemon; SQLite's "
+            "write-ahead log does not work over NFS.",
+            examples=["/srv/gpumond"],
+        ),
+        NEEDS_RESTART,
+    ] = Path("/var/lib/gpumond")
+    keep_points: Annotated[
+        Seconds,
+        seconds_between(30 * SECONDS_PER_DAY, 36_500 * SECONDS_PER_DAY),
+        Field(
+            description="How long measured points, runs and topology changes are kept. A nightly sweep writes about "
+            "60 points a night. Below 30 days no baseline could be learned.",
+            examples=["730d"],
+        ),
+    ] = 1_825.0 * SECONDS_PER_DAY
+    keep_output: Annotated[
+        Seconds,
+        seconds_between(0, 36_500 * SECONDS_PER_DAY),
+        Field(description="How long the raw output of successful runs is kept.", examples=["7d"]),
+    ] = 30.0 * SECONDS_PER_DAY
+    keep_failed_output: Annotated[
+        Seconds,
+        seconds_between(0, 36_500 * SECONDS_PER_DAY),
+        Field(
+            description="How long the raw output of all other runs is kept: it is the evidence of a fault.",
+            examples=["90d"],
+        ),
+    ] = 365.0 * SECONDS_PER_DAY
+    min_free: Annotated[
+        Bytes,
+        bytes_between(0, LARGEST_BYTES),
+        Field(
+            description="With less free space than this on the store's file system no sweep is started. Snapshots "
+            "and the exporter go on.",
+            examples=["1GiB"],
+        ),
+    ] = 256 * MIB
+
+
+class LogConfig(Table):
+    """What the daemon says on standard error; under systemd that is the journal."""
+
+    level: Annotated[
+        LogLevel, Field(description="The least serious event that is written.", examples=["debug"])
+    ] = LogLevel.INFO
+    format: Annotated[
+        LogFormat,
+        Field(
+            description="`json` is one object a line, `text` is for people, `auto` is `text` on a terminal and "
+            "`json` everywhere else.",
+            examples=["json"],
+        ),
+    ] = LogFormat.AUTO
+
+
+class WebConfig(Table):
+    """The HTTP server: metrics, health, status page."""
+
+    listen_address: Annotated[
+        Address,
+        Field(
+            description="Host and port. An empty host is every address of the machine; IPv6 stands in brackets; port "
+            "0 lets the kernel choose one. There is neither TLS nor a password: listen on loopback, or let a firewall "
+            "decide who scrapes.",
+            examples=["127.0.0.1:10061", "[::1]:10061"],
+        ),
+        NEEDS_RESTART,
+    ] = ListenAddress("", PORT)
+
+
+class SnapshotConfig(Table):
+    """How often the GPUs and their links are looked at, by a short-lived child process."""
+
+    interval: Annotated[
+        Seconds,
+        seconds_between(1, SECONDS_PER_DAY),
+        Field(
+            description="From one snapshot to the next. A snapshot of 8 GPUs costs less than 2 s of a child process; "
+            "none is taken while a benchmark runs.",
+            examples=["5m"],
+        ),
+    ] = 60.0
+    deadline: Annotated[
+        Seconds,
+        seconds_between(0.1, 600),
+        Field(
+            description="A snapshot that takes longer counts as failed, and its process is killed. A dying GPU can "
+            "block a driver call for ever.",
+            examples=["30s"],
+        ),
+    ] = 20.0
+    errors_every: Annotated[
+        StrictInt,
+        Field(
+            ge=1,
+            le=10_000,
+            description="Link error counters are read with every Nth snapshot: they are a quarter of its calls.",
+            examples=[1],
+        ),
+    ] = 5
+
+
+class GpuSetConfig(Table):
+    """A name for some GPUs of this host. Exactly one of the fields is set.
+
+    A list of UUIDs in the place of the table means the same as `uuids`.
+    """
+
+    uuids: Annotated[
+        UniqueList[GpuUuidText] | None,
+        Field(
+            description="The members by UUID, as `gpumond topology` prints them. Instead of a table the list itself "
+            "may be written.",
+            examples=[
+                ["GPU-5a0f8c1e-1b2c-4d3e-8f90-a1b2c3d4e5f6", "GPU-7c1e9d2f-2c3d-4e5f-9a01-b2c3d4e5f607"]
+            ],
+        ),
+    ] = None
+    numa_node: Annotated[
+        StrictInt | None,
+        Field(
+            ge=0, le=4095, description="The members are all GPUs attached to this NUMA node.", examples=[0]
+        ),
+    ] = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _list_is_uuids(cls, value: object) -> object:
+        return {"uuids": value} if isinstance(value, list | tuple) else value
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Self:
+        if (self.uuids is None) == (self.numa_node is None):
+            raise ValueError("must have either uuids or numa_node")
+        return self
+
+
+class NcclTestsConfig(Table):
+    """Where the programs of nccl-tests (on AMD hosts: rccl-tests) are. gpumond neither builds nor ships them."""
+
+    directory: Annotated[
+        AbsolutePath | None,
+        Field(
+            description="The directory that holds `all_reduce_perf` and its siblings. If set, no other is looked "
+            "into. Otherwise the usual places of cloud images and packages are, then `PATH`; `gpumond doctor` "
+            "prints what it found.",
+            examples=["/opt/nccl-tests/build"],
+        ),
+    ] = None
+    library_path: Annotated[
+        tuple[AbsolutePath, ...],
+        Field(
+            description="Becomes `LD_LIBRARY_PATH` of the benchmark: where `libnccl.so.2` and the CUDA runtime are, "
+            "if the loader does not find them. Nothing is inherited from the daemon's own environment.",
+            examples=[["/usr/local/cuda/lib64"]],
+        ),
+    ] = ()
+    launcher: Annotated[
+        tuple[StrictStr, ...],
+        Field(
+            description="Words in front of the program, such as `numactl` with its options. There is no shell.",
+            examples=[["numactl", "--localalloc"]],
+        ),
+    ] = ()
+
+
+class EnginesConfig(Table):
+    """What measures."""
+
+    nccl_tests: Annotated[NcclTestsConfig, Field(description="nccl-tests or rccl-tests.")] = NcclTestsConfig()
+
+
+EnvironmentName: TypeAlias = Annotated[StrictStr, AfterValidator(check_environment_name)]
+EnvironmentValue: TypeAlias = Annotated[StrictStr, AfterValidator(check_environment_value)]
+
+
+class BenchmarkConfig(Table):
+    """What all benchmark processes have in common."""
+
+    environment: Annotated[
+        Mapping[EnvironmentName, EnvironmentValue],
+        Field(
+            description="Variables that every benchmark gets, on top of gpumond's own short list. Allowed are "
+            "`NCCL_*`, `RCCL_*`, `HSA_*`, `UCX_*`, `FI_*` and `OFI_NCCL_*`; what gpumond sets itself, such as "
+            "`CUDA_VISIBLE_DEVICES`, is refused. They are part of a series: a change begins a new one.",
+            examples=[{"NCCL_NVLS_ENABLE": "0"}],
+        ),
+    ] = {}
+    lock_file: Annotated[
+        AbsolutePath,
+        Field(
+            description="Held while a benchmark runs, by whoever started it, so that two never meet on one machine. "
+            "Everybody who measures must use the same file.",
+            examples=["/run/lock/gpumond/gpu.lock"],
+        ),
+        NEEDS_RESTART,
+    ] = Path("/run/lock/gpumond/gpu.lock")
+
+
+def _check_set_name(name: str) -> str:
+    if name == ALL_GPUS:
+        raise ValueError("is built in: every GPU of this host")
+    return name
+
+
+SetName: TypeAlias = Annotated[Name, AfterValidator(_check_set_name)]
+Number: TypeAlias = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+
+
+class SimulateConfig(Table):
+    """A made-up host in the place of this one, for demonstrations and tests. Everything it shows is marked as such."""
+
+    scenario: Annotated[
+        StrictStr,
+        Field(description="The name of the made-up host.", examples=["hgx-h200-8"]),
+        NEEDS_RESTART,
+    ]
+    pace: Annotated[
+        Number,
+        Field(
+            gt=0,
+            le=1000,
+            description="How many times faster than the real one a made-up benchmark runs.",
+            examples=[10.0],
+        ),
+        NEEDS_RESTART,
+    ] = 1.0
+
+
+class Config(Table):
+    """The whole file. Every table may be left out."""
+
+    store: Annotated[StoreConfig, Field(description="The history.")] = StoreConfig()
+    log: Annotated[LogConfig, Field(description="What the daemon says.")] = LogConfig()
+    web: Annotated[WebConfig, Field(description="The HTTP server.")] = WebConfig()
+    snapshot: Annotated[SnapshotConfig, Field(description="Looking at the GPUs.")] = SnapshotConfig()
+    gpu_sets: Annotated[
+        Mapping[SetName, GpuSetConfig],
+        Field(description="Names for some GPUs of this host, beside the built-in `all`."),
+    ] = {}
+    engines: Annotated[EnginesConfig, Field(description="What measures.")] = EnginesConfig()
+    benchmark: Annotated[BenchmarkConfig, Field(description="What all benchmarks share.")] = BenchmarkConfig()
+    sweeps: Annotated[
+        tuple[SweepConfig, ...], Field(alias="sweep", description="Benchmarks and when they run.")
+    ] = ()
+    simulate: Annotated[
+        SimulateConfig | None, Field(description="A made-up host in the place of this one."), NEEDS_RESTART
+    ] = None

@@ -1,0 +1,41 @@
+"""What all tables of the configuration have in common. Knows no table.
+
+A table is a frozen pydantic model in which an unknown key is an error. Integers and booleans are strict where they are
+used; whole models are not, because a strict model would refuse TOML's lists for tuples and its texts for paths and
+enumerations (measured).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, TypeAlias, TypeVar
+
+from pydantic import AfterValidator, BaseModel, ConfigDict
+
+
+class Restart:
+    """The type of `NEEDS_RESTART`."""
+
+
+NEEDS_RESTART: Final = Restart()
+
+T = TypeVar("T")
+
+
+def _distinct(values: tuple[T, ...]) -> tuple[T, ...]:
+    # Not by pydantic's Len: it counts what is left after bad members, and would call such a list empty.
+    if not values:
+        raise ValueError("must not be empty")
+    twice = [value for position, value in enumerate(values) if value in values[:position]]
+    if twice:
+        raise ValueError(f"names {', '.join(dict.fromkeys(str(value) for value in twice))} twice")
+    return values
+
+
+UniqueList: TypeAlias = Annotated[tuple[T, ...], AfterValidator(_distinct)]
+"""A list that is not empty and names nothing twice."""
+
+
+class Table(BaseModel):
+    """A table of the file; its docstring is the table's text in the documentation."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
