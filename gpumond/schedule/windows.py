@@ -23,8 +23,7 @@ for ever in the repeated hour (measured; docs/architecture.md).
 from __future__ import annotations
 
 import hashlib
-import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Final, NamedTuple
@@ -36,7 +35,6 @@ EVERY_DAY: Final = frozenset(range(7))
 _ONE_DAY = timedelta(days=1)
 # A window is at most 24 h of wall clock, and no zone is further than 26 h from UTC in any change of the date line.
 _DATES_BEFORE = 3
-_WINDOW = re.compile(r"\s*(\d{1,2}):(\d{2})\s*-\s*(\d{1,2}):(\d{2})\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +53,6 @@ class Window:
         load_zone(self.zone)
         if not self.weekdays or not self.weekdays <= EVERY_DAY:
             raise ValueError(f"no weekdays, or not all of them within 0-6: {sorted(self.weekdays)}")
-
-    def __str__(self) -> str:
-        # An end of midnight is written 24:00, which is also the one way to write a window of a whole day.
-        end = f"{self.end:%H:%M}" if self.end != time(0) else "24:00"
-        return f"{self.start:%H:%M}-{end} {self.zone}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,23 +83,6 @@ def load_zone(name: str) -> ZoneInfo:
         raise ValueError(f"unknown time zone: {name!r}") from error
 
 
-def parse_window(text: str, zone: str, weekdays: Iterable[int] = EVERY_DAY) -> Window:
-    """`02:00-05:00`, `22:00-04:00` (past midnight) or `00:00-24:00`. Raises ValueError."""
-    match = _WINDOW.fullmatch(text)
-    if match is None:
-        raise ValueError(f"not a window like 02:00-05:00: {text!r}")
-    start_hour, start_minute, end_hour, end_minute = (int(part) for part in match.groups())
-    if (start_hour, start_minute) == (end_hour, end_minute):
-        raise ValueError(f"a window without length: {text!r}")
-    if (end_hour, end_minute) == (24, 0):
-        end_hour = 0
-    try:
-        start, end = time(start_hour, start_minute), time(end_hour, end_minute)
-    except ValueError as error:
-        raise ValueError(f"not a time of day in {text!r}") from error
-    return Window(start, end, zone, frozenset(weekdays))
-
-
 def occurrences(window: Window, after: datetime) -> Iterator[Occurrence]:
     """Every occurrence that ends after the instant `after`, in order; the first may be open already."""
     zone = load_zone(window.zone)
@@ -118,6 +94,15 @@ def occurrences(window: Window, after: datetime) -> Iterator[Occurrence]:
         occurrence = _occurrence_on(window, zone, day)
         if occurrence is not None and occurrence.end > after:
             yield occurrence
+
+
+def date_at(window: Window, instant: datetime) -> date | None:
+    """The local date to which an instant inside a window belongs; None outside.
+
+    How the daemon learns from the times of stored sweeps which dates are done, also after a restart.
+    """
+    occurrence = next(occurrences(window, instant), None)
+    return occurrence.local_date if occurrence is not None and occurrence.start <= instant else None
 
 
 def host_offset(machine_id: str, spread_seconds: float) -> float:
