@@ -39,7 +39,7 @@ _ERRORS = {
     221: "symbol",
 }
 # nvmlDeviceGetNvLinkErrorCounter, for GPUs before Hopper; about 1 ms a call.
-_LEGACY_ERRORS = {0: "replay", 1: "recovery", 2: "crc", 3: "crc_data", 4: "ecc_data"}
+_LEGACY_ERRORS = {0: "replay", 1: "recovery", 2: "crc_flit", 3: "crc_data", 4: "ecc_data"}
 
 _NO_BUS_ID_DOMAIN = 0xFFFFFFFF
 

@@ -7,7 +7,7 @@ Virtual functions whose physical function is visible too are left out: they are 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from gpumond.model.identity import GpuUuid
@@ -23,18 +23,24 @@ _NUMBERS = re.compile(r"\d+|\D+")
 def read_nics(sysfs: Path, pci: PciInventory, gpus: Sequence[Gpu]) -> tuple[Nic, ...]:
     """Every RDMA device, in the order in which people count them: mlx5_2 before mlx5_10."""
     try:
-        entries = list((sysfs / "class/infiniband").iterdir())
+        entries = sorted((sysfs / "class/infiniband").iterdir(), key=_natural_order)
     except OSError:
         return ()
-    physical = [entry for entry in entries if not (entry / "device/physfn").exists()]
-    return tuple(_read_nic(entry, sysfs, pci, gpus) for entry in sorted(physical, key=_natural_order))
+    devices = {
+        entry: read_pci_device(entry / "device", sysfs)
+        for entry in entries
+        if not (entry / "device/physfn").exists()
+    }
+    return tuple(_read_nic(entry, devices, pci, gpus) for entry in devices)
 
 
-def _read_nic(entry: Path, sysfs: Path, pci: PciInventory, gpus: Sequence[Gpu]) -> Nic:
+def _read_nic(
+    entry: Path, devices: Mapping[Path, PciDevice | None], pci: PciInventory, gpus: Sequence[Gpu]
+) -> Nic:
     ports = {int(port.name): port for port in sorted((entry / "ports").glob("[0-9]*"))}
     ports_up = {number: text_of(port / "state").startswith(_ACTIVE) for number, port in ports.items()}
-    device = read_pci_device(entry / "device", sysfs) if (entry / "device").exists() else None
     layers = {text_of(port / "link_layer") for port in ports.values()}
+    device = devices[entry]
     return Nic(
         name=entry.name,
         pci_bus_id=None if device is None else device.bus_id,
@@ -44,6 +50,7 @@ def _read_nic(entry: Path, sysfs: Path, pci: PciInventory, gpus: Sequence[Gpu]) 
         rate_bits_per_second=_rate([port for number, port in ports.items() if ports_up[number]]),
         link_layer=",".join(sorted(layers)),
         levels={} if device is None else _levels(device, pci, gpus),
+        nic_levels={} if device is None else _nic_levels(device, devices),
     )
 
 
@@ -53,10 +60,22 @@ def _levels(nic: PciDevice, pci: PciInventory, gpus: Sequence[Gpu]) -> dict[GpuU
         device = pci.gpu(gpu.pci_bus_id)
         if device is None:
             continue
+        # The driver may know the node where sysfs does not.
         node = gpu.numa_node.value if isinstance(gpu.numa_node, Value) else None
         level = path_level(nic.path, device.path, nic.numa_node, node)
         if level is not None:
             levels[gpu.uuid] = level
+    return levels
+
+
+def _nic_levels(nic: PciDevice, devices: Mapping[Path, PciDevice | None]) -> dict[str, PathLevel]:
+    levels = {}
+    for entry, peer in devices.items():
+        if peer is None or peer is nic:
+            continue
+        level = path_level(nic.path, peer.path, nic.numa_node, peer.numa_node)
+        if level is not None:
+            levels[entry.name] = level
     return levels
 
 
