@@ -1,0 +1,241 @@
+"""What the store keeps, as operations: each is one transaction. Knows no SQLite, no file and no connection.
+
+`Store` (gpumond/store/sqlite.py) adds those. Methods that begin something take the model value itself; methods that end
+it are safe to repeat, because after a failure nobody can tell whether the commit had reached the disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
+from datetime import datetime
+from typing import Protocol
+
+from gpumond.clock import Clock
+from gpumond.model.benchmark import Collective, Point
+from gpumond.model.identity import RunId
+from gpumond.model.run import Run, SeriesKey, Sweep
+from gpumond.model.status import CollectiveVerdict, InventoryEntry, LatestPoint
+from gpumond.model.topology import Snapshot
+from gpumond.store import latest, requests, runs, snapshots, tallies
+from gpumond.store.records import (
+    Counter,
+    Request,
+    RequestState,
+    SeriesPoint,
+    SnapshotPeriod,
+    SweepHistory,
+)
+from gpumond.store.session import Session, to_microseconds
+
+SERIES_LIMIT = 10_000
+
+
+class Transactions(Protocol):
+    """Who opens and ends transactions. Either block raises StoreError."""
+
+    def reading(self) -> AbstractContextManager[Session]:
+        """All reads of the block see one state."""
+        ...
+
+    def writing(self) -> AbstractContextManager[Session]:
+        """All of the block is stored, or nothing."""
+        ...
+
+
+class History:
+    """Every operation raises StoreError where the history cannot be read or written, ValueError for impossible values."""
+
+    def __init__(self, transactions: Transactions, clock: Clock) -> None:
+        self._transactions = transactions
+        self._clock = clock
+
+    # Topology
+
+    def record_snapshot(self, snapshot: Snapshot) -> None:
+        """Keep the document where the structure of the host is new, else note that it was seen again."""
+        with self._transactions.writing() as session:
+            snapshots.write_snapshot(session, snapshot)
+
+    def latest_snapshot(self) -> Snapshot | None:
+        """The document of the newest structure: as it was when that structure was first seen."""
+        with self._transactions.reading() as session:
+            return snapshots.read_latest_snapshot(session)
+
+    def snapshot_periods(self, *, limit: int) -> tuple[SnapshotPeriod, ...]:
+        """From when to when each structure was seen, newest first."""
+        with self._transactions.reading() as session:
+            return snapshots.read_periods(session, limit)
+
+    def accepted_inventory(self) -> tuple[InventoryEntry, ...]:
+        with self._transactions.reading() as session:
+            return snapshots.read_inventory(session)
+
+    def accept_inventory(self, entries: Iterable[InventoryEntry], *, by: str, reason: str) -> None:
+        """Make `entries` the accepted inventory; what was accepted before stays on record."""
+        with self._transactions.writing() as session:
+            snapshots.write_acceptance(session, entries, by=by, reason=reason, at=self._clock.now())
+
+    # Sweeps and runs
+
+    def start_sweep(self, sweep: Sweep) -> None:
+        with self._transactions.writing() as session:
+            runs.write_sweep(session, sweep)
+
+    def finish_sweep(self, sweep: Sweep) -> None:
+        """Store how a sweep ended and count it, once. One that was never started is stored as a whole."""
+        if sweep.ended_at is None or sweep.outcome is None:
+            raise ValueError(f"sweep {sweep.id} has not ended")
+        with self._transactions.writing() as session:
+            is_counted = runs.is_sweep_finished(session, sweep.id)
+            runs.write_sweep(session, sweep)
+            if not is_counted:
+                tallies.tally_sweep(session, sweep)
+
+    def start_run(self, run: Run) -> None:
+        """Its sweep must have been started."""
+        with self._transactions.writing() as session:
+            runs.write_run(session, run)
+
+    def set_run_process(self, run_id: RunId, *, pid: int, start_ticks: int) -> None:
+        with self._transactions.writing() as session:
+            runs.set_process(session, run_id, pid, start_ticks)
+
+    def add_points(self, run_id: RunId, points: Iterable[Point]) -> None:
+        """Points of a run that is not finished, for whoever follows it; finish_run replaces them."""
+        with self._transactions.writing() as session:
+            runs.append_points(session, run_id, points)
+
+    def finish_run(self, run: Run, *, output: bytes) -> None:
+        """Store points, verdict and raw output in one transaction."""
+        if run.ended_at is None:
+            raise ValueError(f"run {run.id} has not ended")
+        with self._transactions.writing() as session:
+            number = runs.write_run(session, run)
+            runs.replace_points(session, number, run)
+            runs.write_output(session, number, output)
+
+    def open_runs(self) -> tuple[Run, ...]:
+        """Runs without an end, newest first; at the start of a daemon: left by a dead one."""
+        with self._transactions.reading() as session:
+            return runs.read_open_runs(session)
+
+    def open_sweeps(self) -> tuple[Sweep, ...]:
+        with self._transactions.reading() as session:
+            return runs.read_sweeps(session, "ended_at_us IS NULL", (), -1)
+
+    def run(self, run_id: RunId) -> Run | None:
+        with self._transactions.reading() as session:
+            return runs.read_run(session, run_id)
+
+    def runs(
+        self,
+        *,
+        limit: int,
+        sweep: str | None = None,
+        collective: Collective | None = None,
+        since: datetime | None = None,
+    ) -> tuple[Run, ...]:
+        """Newest first; `sweep` is a configured name."""
+        with self._transactions.reading() as session:
+            return runs.read_runs(session, limit=limit, sweep=sweep, collective=collective, since=since)
+
+    def runs_of_sweep(self, sweep_id: RunId) -> tuple[Run, ...]:
+        """In the order in which they ran."""
+        with self._transactions.reading() as session:
+            return runs.read_runs_of_sweep(session, sweep_id)
+
+    def sweep(self, sweep_id: RunId) -> Sweep | None:
+        with self._transactions.reading() as session:
+            found = runs.read_sweeps(session, "id = ?", (sweep_id,), 1)
+        return found[0] if found else None
+
+    def sweeps(self, *, limit: int, name: str | None = None) -> tuple[Sweep, ...]:
+        """Newest first."""
+        with self._transactions.reading() as session:
+            if name is None:
+                return runs.read_sweeps(session, "TRUE", (), limit)
+            return runs.read_sweeps(session, "name = ?", (name,), limit)
+
+    def raw_output(self, run_id: RunId) -> bytes | None:
+        """What the benchmark printed; None where it is not, or no longer, kept."""
+        with self._transactions.reading() as session:
+            return runs.read_output(session, run_id)
+
+    # What is current
+
+    def latest_points(self) -> tuple[LatestPoint, ...]:
+        """The newest value of every exported series, once each (gpumond/store/latest.py has the rule)."""
+        with self._transactions.reading() as session:
+            return latest.read_latest_points(session)
+
+    def latest_verdicts(self) -> tuple[CollectiveVerdict, ...]:
+        """The worst verdict on each collective in the newest sweep that ran it."""
+        with self._transactions.reading() as session:
+            return latest.read_latest_verdicts(session)
+
+    def series(
+        self, key: SeriesKey, *, since: datetime | None = None, limit: int = SERIES_LIMIT
+    ) -> tuple[SeriesPoint, ...]:
+        """The newest `limit` values of one series, oldest first."""
+        with self._transactions.reading() as session:
+            return latest.read_series(session, key, since=since, limit=limit)
+
+    def sweep_history(self, name: str) -> SweepHistory:
+        """What is known of the configured sweep called `name`."""
+        with self._transactions.reading() as session:
+            return tallies.read_sweep_history(session, name)
+
+    # Requests of the command line to a running daemon
+
+    def add_request(self, kind: str, arguments: Mapping[str, str], *, by: str) -> int:
+        with self._transactions.writing() as session:
+            return requests.write_request(session, kind, arguments, by=by, at=self._clock.now())
+
+    def request(self, request_id: int) -> Request | None:
+        with self._transactions.reading() as session:
+            return requests.read_request(session, request_id)
+
+    def next_request(self) -> Request | None:
+        """Claim the oldest waiting request; of several claimers one gets it."""
+        with self._transactions.reading() as session:
+            if not requests.is_any_waiting(session):
+                return None  # asked every second: no write transaction for nothing
+        with self._transactions.writing() as session:
+            return requests.claim_next(session)
+
+    def finish_request(self, request_id: int, *, state: RequestState, answer: str) -> None:
+        """Answer a claimed request."""
+        with self._transactions.writing() as session:
+            requests.finish(session, request_id, state, answer, self._clock.now())
+
+    def withdraw_request(self, request_id: int) -> bool:
+        """Take back a request that no daemon has claimed; False where it is too late."""
+        with self._transactions.writing() as session:
+            return requests.withdraw(session, request_id, self._clock.now())
+
+    def fail_abandoned_requests(self) -> int:
+        """At the start of a daemon: end what a dead one had claimed, and what has waited too long."""
+        with self._transactions.writing() as session:
+            return requests.fail_abandoned(session, self._clock.now())
+
+    # Counters
+
+    def increment(self, name: str, labels: Mapping[str, str] | None = None, *, by: float = 1) -> None:
+        """Let a counter grow; it is made at its first growth."""
+        with self._transactions.writing() as session:
+            tallies.increment(session, name, labels or {}, by)
+
+    def counters(self, name: str | None = None) -> tuple[Counter, ...]:
+        with self._transactions.reading() as session:
+            return tallies.read_counters(session, name)
+
+    # Health
+
+    def check_writable(self) -> None:
+        """Write and commit a row. Raises StoreError where that fails."""
+        with self._transactions.writing() as session:
+            session.execute(
+                "INSERT OR REPLACE INTO write_check (id, at_us) VALUES (1, ?)",
+                (to_microseconds(self._clock.now()),),
+            )

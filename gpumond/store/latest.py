@@ -1,0 +1,142 @@
+"""SQL of what is current: the newest value of every exported series, the newest verdicts, one series over time.
+
+A value is current when its run ended with an ok text and nobody shared the GPUs (usable), and when it was measured with
+the parameters of the newest usable run of the same sweep, engine, GPU set and collective: changed parameters end a
+series (DESIGN 5). One row comes out per exported series, whatever was stored, because the last step numbers the
+candidates of each and keeps the first.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from gpumond.model.benchmark import Collective, Placement
+from gpumond.model.identity import RunId
+from gpumond.model.run import Engine, SeriesKey, Verdict
+from gpumond.model.status import CollectiveVerdict, LatestPoint
+from gpumond.store.records import SeriesPoint
+from gpumond.store.runs import find_series
+from gpumond.store.session import Row, Session, from_microseconds, to_microseconds
+
+# Word for word the condition of the index run_usable (gpumond/store/migrations.py), or SQLite will not use it.
+_USABLE = "ended_at_us IS NOT NULL AND outcome = 'ok' AND reason <> 'tainted'"
+
+# `max(number)` fetches the other columns from that very row (sqlite.org/lang_select.html#bareagg). CROSS JOIN and the
+# unary plus fix the order of the joins: from the few current series to the newest usable run of each, down the index
+# point_by_series, which ends at the first hit. Of equal candidates out of place comes first, then the newest run, then
+# what was printed first (nccl-tests prints `sum` before the other reductions).
+_LATEST_POINTS = f"""
+WITH
+newest_run AS (
+  SELECT sweep, engine, gpu_set, collective, parameters_hash, max(number)
+  FROM run WHERE {_USABLE} GROUP BY sweep, engine, gpu_set, collective
+),
+candidate AS (
+  SELECT series.*, (
+    SELECT point.run FROM point CROSS JOIN run ON run.number = point.run
+    WHERE point.series = series.id AND {_USABLE} ORDER BY point.run DESC LIMIT 1
+  ) AS newest
+  FROM newest_run CROSS JOIN series USING (sweep, engine, gpu_set, collective, parameters_hash)
+),
+ranked AS (
+  SELECT candidate.*, run.ended_at_us, point.time_seconds, point.algbw_bytes_per_second,
+    point.busbw_bytes_per_second, point.wrong_elements,
+    row_number() OVER (
+      PARTITION BY candidate.sweep, candidate.engine, candidate.gpu_set, candidate.collective,
+        candidate.datatype, candidate.size_bytes
+      ORDER BY candidate.placement = 'in_place', point.run DESC, point.position
+    ) AS place
+  FROM candidate
+  CROSS JOIN point ON point.series = candidate.id AND point.run = candidate.newest
+  CROSS JOIN run ON run.number = point.run
+)
+SELECT * FROM ranked WHERE place = 1 ORDER BY sweep, engine, gpu_set, collective, datatype, size_bytes
+"""  # noqa: S608 - constants
+
+# The verdict on a collective is the worst one of its runs in the newest sweep that finished any; a sweep may measure
+# one collective several times (datatypes), and a good run must not hide a bad one.
+_LATEST_VERDICTS = """
+WITH
+newest AS (
+  SELECT sweep, engine, gpu_set, collective, sweep_id, max(number)
+  FROM run WHERE ended_at_us IS NOT NULL GROUP BY sweep, engine, gpu_set, collective
+),
+ranked AS (
+  SELECT run.sweep, run.engine, run.gpu_set, run.collective, run.verdict, run.reason, row_number() OVER (
+    PARTITION BY run.sweep, run.engine, run.gpu_set, run.collective
+    ORDER BY CASE run.verdict WHEN 'failed' THEN 0 WHEN 'degraded' THEN 1 WHEN 'not_evaluated' THEN 2 ELSE 3 END,
+      run.number DESC
+  ) AS place
+  FROM newest CROSS JOIN run USING (sweep_id, sweep, engine, gpu_set, collective)
+  WHERE run.ended_at_us IS NOT NULL
+)
+SELECT * FROM ranked WHERE place = 1 ORDER BY sweep, engine, gpu_set, collective
+"""
+
+_SERIES = f"""
+SELECT run.id, run.ended_at_us, run.verdict, run.reason, ({_USABLE}) AS is_usable, point.time_seconds,
+  point.algbw_bytes_per_second, point.busbw_bytes_per_second, point.wrong_elements
+FROM point CROSS JOIN run ON run.number = point.run
+WHERE point.series = ? AND run.ended_at_us >= ? ORDER BY point.run DESC, point.position DESC LIMIT ?
+"""  # noqa: S608 - constants
+
+
+def read_latest_points(session: Session) -> tuple[LatestPoint, ...]:
+    return tuple(_latest_point(row) for row in session.execute(_LATEST_POINTS))
+
+
+def read_latest_verdicts(session: Session) -> tuple[CollectiveVerdict, ...]:
+    return tuple(
+        CollectiveVerdict(
+            sweep=row["sweep"],
+            engine=Engine(row["engine"]),
+            gpu_set=row["gpu_set"],
+            collective=Collective(row["collective"]),
+            verdict=Verdict(row["verdict"]),
+            reason=row["reason"],
+        )
+        for row in session.execute(_LATEST_VERDICTS)
+    )
+
+
+def read_series(
+    session: Session, key: SeriesKey, *, since: datetime | None, limit: int
+) -> tuple[SeriesPoint, ...]:
+    """The newest `limit` values of finished runs, oldest first."""
+    number = find_series(session, key)
+    if number is None:
+        return ()
+    after = 0 if since is None else to_microseconds(since)
+    rows = session.execute(_SERIES, (number, after, limit)).fetchall()
+    return tuple(_series_point(row) for row in reversed(rows))
+
+
+def _latest_point(row: Row) -> LatestPoint:
+    return LatestPoint(
+        sweep=row["sweep"],
+        engine=Engine(row["engine"]),
+        gpu_set=row["gpu_set"],
+        collective=Collective(row["collective"]),
+        datatype=row["datatype"],
+        size_bytes=row["size_bytes"],
+        placement=Placement(row["placement"]),
+        measured_at=from_microseconds(row["ended_at_us"]),
+        time_seconds=row["time_seconds"],
+        algbw_bytes_per_second=row["algbw_bytes_per_second"],
+        busbw_bytes_per_second=row["busbw_bytes_per_second"],
+        wrong_elements=row["wrong_elements"],
+    )
+
+
+def _series_point(row: Row) -> SeriesPoint:
+    return SeriesPoint(
+        run_id=RunId(row["id"]),
+        measured_at=from_microseconds(row["ended_at_us"]),
+        time_seconds=row["time_seconds"],
+        algbw_bytes_per_second=row["algbw_bytes_per_second"],
+        busbw_bytes_per_second=row["busbw_bytes_per_second"],
+        wrong_elements=row["wrong_elements"],
+        verdict=Verdict(row["verdict"]),
+        reason=row["reason"],
+        is_usable=bool(row["is_usable"]),
+    )

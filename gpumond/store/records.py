@@ -1,0 +1,101 @@
+"""Values that only the store gives out: requests, counters, tallies, one series over time. No I/O."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+
+from gpumond.model.identity import RunId
+from gpumond.model.run import Verdict
+
+SWEEP_FAILURES = "sweep_failures"
+SWEEP_SKIPS = "sweep_skips"
+SWEEP_PREEMPTIONS = "sweep_preemptions"
+"""Counter names that `SweepHistory` is read from; labels `sweep` and, but for preemptions, `reason`."""
+
+
+class RequestState(StrEnum):
+    """The life of a request; it ends in one of the last two."""
+
+    WAITING = "waiting"
+    CLAIMED = "claimed"
+    DONE = "done"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the command line wants of a running daemon (DESIGN rule 2)."""
+
+    id: int
+    kind: str
+    arguments: dict[str, str]
+    by: str
+    at: datetime
+    state: RequestState = RequestState.WAITING
+    answer: str = ""
+    finished_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Counter:
+    """A number that only grows, since the store was made."""
+
+    name: str
+    labels: dict[str, str]
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class SweepHistory:
+    """What the store knows of a configured sweep; no retention ever lowers it.
+
+    `runs` counts the sweeps that ran (success or failure); skips are counted apart.
+    """
+
+    name: str
+    runs: int = 0
+    failures: dict[str, int] = field(default_factory=dict)
+    skips: dict[str, int] = field(default_factory=dict)
+    preemptions: int = 0
+    consecutive_failures: int = 0
+    consecutive_skips: int = 0
+    last_run_at: datetime | None = None
+    """When the last sweep that ran has ended."""
+    last_run_duration_seconds: float = 0.0
+    last_run_success: bool | None = None
+    last_success_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesPoint:
+    """One value of one series. `is_usable`: the run's text is complete and nobody shared the GPUs."""
+
+    run_id: RunId
+    measured_at: datetime
+    time_seconds: float
+    algbw_bytes_per_second: float
+    busbw_bytes_per_second: float
+    wrong_elements: int | None
+    verdict: Verdict
+    reason: str
+    is_usable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotPeriod:
+    """How long one structure of the host was seen."""
+
+    first_seen: datetime
+    last_seen: datetime
+    structure_hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """A damaged history that was moved aside when the store was opened, and why it was called damaged."""
+
+    path: Path
+    reason: str
