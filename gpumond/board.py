@@ -16,6 +16,7 @@ class StatusBoard:
     def __init__(self, status: HostStatus) -> None:
         self._lock = threading.Lock()
         self._current = (0, status)
+        self._listeners: tuple[Callable[[], None], ...] = ()
 
     @property
     def status(self) -> HostStatus:
@@ -30,5 +31,13 @@ class StatusBoard:
         """Replace the status by `change` of it; `change` must be quick and may run only once at a time."""
         with self._lock:
             version, status = self._current
-            self._current = (version + 1, change(status))
-            return self._current[1]
+            changed = change(status)
+            self._current = (version + 1, changed)
+        for listener in self._listeners:
+            listener()
+        return changed
+
+    def subscribe(self, listener: Callable[[], None]) -> None:
+        """Call `listener` after every change, in the writer's thread: it must be quick and must not raise."""
+        with self._lock:
+            self._listeners = (*self._listeners, listener)
