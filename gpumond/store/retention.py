@@ -18,14 +18,12 @@ NEWEST_RUNS_KEPT = 30
 
 @dataclass(frozen=True, slots=True)
 class RetentionPolicy:
-    success_output: timedelta = timedelta(days=30)
-    failure_output: timedelta = timedelta(days=365)
-    results: timedelta = timedelta(days=730)
+    """How long things are kept; the configuration decides. `results`: runs, points, sweeps and topology changes."""
+
+    success_output: timedelta
+    failure_output: timedelta
+    results: timedelta
     requests: timedelta = timedelta(days=30)
-    snapshots: timedelta = timedelta(days=730)
-
-
-DEFAULT_POLICY = RetentionPolicy()
 
 
 @dataclass(frozen=True, slots=True)

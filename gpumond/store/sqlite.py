@@ -29,7 +29,7 @@ from gpumond.store import cleanup, files, requests
 from gpumond.store.history import History
 from gpumond.store.migrations import MIGRATIONS, SCHEMA_VERSION
 from gpumond.store.records import Recovery
-from gpumond.store.retention import DEFAULT_POLICY, RetentionPolicy, RetentionReport, expired
+from gpumond.store.retention import RetentionPolicy, RetentionReport, expired
 from gpumond.store.session import Session
 
 BUSY_TIMEOUT_SECONDS = 5.0
@@ -340,11 +340,8 @@ class Store(History):
         """What may still be written to the file system of the history."""
         return files.free_bytes(self.path.parent)
 
-    def apply_retention(
-        self, now: datetime | None = None, policy: RetentionPolicy = DEFAULT_POLICY
-    ) -> RetentionReport:
+    def apply_retention(self, now: datetime, policy: RetentionPolicy) -> RetentionReport:
         """Delete what is too old, a few runs a transaction so that nobody waits long, and give the space back."""
-        now = self._clock.now() if now is None else now
         with self._database.reading() as session:
             gone = expired(cleanup.read_run_ages(session), now, policy)
         for numbers in _chunks(gone.outputs):
@@ -359,7 +356,7 @@ class Store(History):
                 outputs=len(gone.outputs),
                 sweeps=cleanup.delete_sweeps(session, now - policy.results),
                 requests=requests.delete_finished(session, now - policy.requests),
-                snapshots=cleanup.delete_snapshots(session, now - policy.snapshots),
+                snapshots=cleanup.delete_snapshots(session, now - policy.results),
             )
         self._give_space_back()
         return report
