@@ -17,14 +17,13 @@ if TYPE_CHECKING:
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 
-def configure(*, level: str = "info", as_json: bool | None = None, stream: TextIO | None = None) -> None:
+def configure(*, level: str = "info", form: str = "auto", stream: TextIO | None = None) -> None:
     """Send every event of gpumond and every record of the standard library to `stream` (standard error).
 
-    `as_json` None decides by the stream: readable on a terminal, JSON elsewhere.
+    `form` is `json`, `text`, or `auto`: readable on a terminal, JSON elsewhere.
     """
     stream = stream or sys.stderr
-    if as_json is None:
-        as_json = not stream.isatty()
+    as_json = form == "json" or (form == "auto" and not stream.isatty())
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,

@@ -1,0 +1,48 @@
+"""`gpumond run`: the daemon, in the foreground; systemd, or a terminal, is around it."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from gpumond import log
+from gpumond.clock import SystemClock
+from gpumond.config.load import DEFAULT_FILE, load
+from gpumond.config.schema import Config
+from gpumond.config.values import parse_listen_address
+from gpumond.daemon import Daemon
+from gpumond.errors import UsageError
+
+HELP = "run the daemon: snapshots, sweeps, Prometheus endpoint"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--config",
+        type=Path,
+        default=DEFAULT_FILE,
+        metavar="FILE",
+        help="configuration file (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--web.listen-address",
+        dest="listen_address",
+        metavar="HOST:PORT",
+        help="instead of web.listen_address of the configuration",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    config = _with_listen_address(load(arguments.config), arguments.listen_address)
+    log.configure(level=config.log.level.value, form=config.log.format.value)
+    return int(Daemon(config, clock=SystemClock(), config_file=arguments.config).run())
+
+
+def _with_listen_address(config: Config, text: str | None) -> Config:
+    if text is None:
+        return config
+    try:
+        address = parse_listen_address(text)
+    except ValueError as error:
+        raise UsageError(f"--web.listen-address {text!r}: {error}") from error
+    return config.model_copy(update={"web": config.web.model_copy(update={"listen_address": address})})

@@ -1,0 +1,396 @@
+"""The composition root: puts the parts together, obeys signals and requests, ends in order. Decides nothing else.
+
+Start: lock, store, what a dead daemon left, restored results, first snapshot, HTTP, schedule, READY. Stop: nothing new
+starts, the running benchmark is ended, the threads come home, the store is closed. Signals only set flags.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from types import FrameType
+
+from gpumond import __version__
+from gpumond.assembly import daemon_lock_file, make_launcher, make_sweep_context
+from gpumond.board import StatusBoard
+from gpumond.clock import Clock
+from gpumond.config.load import diff, load
+from gpumond.config.schema import Config, SweepConfig
+from gpumond.errors import ConfigError, ExitCode, StoreError
+from gpumond.exporter.http import HttpServer
+from gpumond.guards.lock import hold_lock
+from gpumond.log import configure as configure_log
+from gpumond.log import get_logger
+from gpumond.model.identity import RunId
+from gpumond.model.run import Trigger
+from gpumond.model.status import HostStatus
+from gpumond.monitor.topology import TopologyMonitor
+from gpumond.schedule.engine import Lane, ScheduleEngine
+from gpumond.schedule.sweeps import read_machine_id
+from gpumond.store.records import Request, RequestState
+from gpumond.store.retention import RetentionPolicy
+from gpumond.store.sqlite import Store
+from gpumond.sweep.plan import resolve_gpu_sets
+from gpumond.sweep.recovery import end_abandoned
+from gpumond.sweep.runner import SweepContext, new_run_id
+from gpumond.sweep.service import SweepService
+from gpumond.sweep.specs import gpu_set_rules, sweep_specs
+from gpumond.systemd import Notifier
+from gpumond.timetable import appointment_of, cadence_of
+
+log = get_logger("daemon")
+
+TICK_SECONDS = 1.0
+"""Requests are obeyed within 2 s (DESIGN rule 2)."""
+
+HEARTBEAT_SECONDS_MAX = 120.0
+"""A scheduler that has been silent for four heartbeats is stuck: systemd is no longer told that all is well."""
+
+RETENTION_INTERVAL_SECONDS = 86_400.0
+
+SWEEP_REQUEST = "sweep"
+
+
+class Daemon:
+    """One gpumond on one host. `run` is called once, on the main thread."""
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        clock: Clock,
+        config_file: Path | None = None,
+        on_ready: Callable[[Daemon], None] = lambda _daemon: None,
+    ) -> None:
+        self._config = config
+        self._config_file = config_file
+        self._clock = clock
+        self._on_ready = on_ready
+        self._notifier = Notifier(os.environ)
+        self._wake = threading.Event()
+        self._is_stopping = False
+        self._must_reload = False
+        self._machine_id = read_machine_id()
+        now = clock.now()
+        self.board = StatusBoard(
+            HostStatus(
+                version=__version__,
+                started_at=now,
+                config_loaded_at=now,
+                simulated=config.simulate.scenario if config.simulate else "",
+            )
+        )
+        self._http = HttpServer(
+            host=config.web.listen_address.host,
+            port=config.web.listen_address.port,
+            board=self.board,
+            clock=clock,
+        )
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Where it listens; only while it is ready."""
+        return self._http.address
+
+    def stop(self) -> None:
+        """Ask it to end; safe from any thread and from a signal handler."""
+        self._is_stopping = True
+        self._wake.set()
+
+    def reload(self) -> None:
+        """Ask it to read its configuration again; safe from any thread and from a signal handler."""
+        self._must_reload = True
+        self._wake.set()
+
+    def run(self) -> ExitCode:
+        """Live until `stop`. Raises what makes a start impossible: LockedError, StoreError, HostError, UsageError."""
+        lock_file = daemon_lock_file(self._config)
+        launcher = make_launcher(self._config, self._clock)
+        with (
+            self._signals(),
+            Store.open(self._config.store.directory, clock=self._clock) as store,
+            hold_lock(lock_file, purpose="daemon", clock=self._clock),
+        ):
+            self._store = store
+            self._monitor = TopologyMonitor(
+                launcher=launcher,
+                store=store,
+                board=self.board,
+                clock=self._clock,
+                interval_seconds=self._config.snapshot.interval,
+                errors_every=self._config.snapshot.errors_every,
+                resolve_sets=lambda snapshot: resolve_gpu_sets(
+                    gpu_set_rules(self._config).values(), snapshot
+                ),
+            )
+            self._sweeps = SweepService(
+                self._sweep_context(self._config),
+                specs=sweep_specs(self._config),
+                cadences={sweep.name: cadence_of(sweep) for sweep in self._config.sweeps},
+                board=self.board,
+            )
+            self._schedule = ScheduleEngine(self._clock, on_clock_step=lambda _seconds: self._arm_all())
+            self._live()
+        return ExitCode.HEALTHY
+
+    def _live(self) -> None:
+        self._restore()
+        self._monitor.take()
+        self._sweeps.restore()  # again: what a sweep may take depends on the GPUs of its sets
+        self._http.start()
+        try:
+            self._start_schedule()
+            self.board.update(lambda status: replace(status, is_ready=True))
+            host, port = self.address
+            self._notifier.send("READY=1", f"STATUS=listening on {host}:{port}")
+            log.info(
+                "daemon_ready",
+                version=__version__,
+                host=host,
+                port=port,
+                simulated=self.board.status.simulated,
+            )
+            self._on_ready(self)
+            self._loop()
+        finally:
+            self._end()
+
+    def _restore(self) -> None:
+        store = self._store
+        if store.recovered_from is not None:
+            log.error(
+                "store_was_damaged",
+                moved_to=str(store.recovered_from.path),
+                reason=store.recovered_from.reason,
+            )
+        end_abandoned(store, self._config.benchmark.lock_file, self._clock)
+        store.fail_abandoned_requests()
+        inventory = store.accepted_inventory()
+        self.board.update(lambda status: replace(status, inventory=inventory))
+        self._sweeps.restore()
+
+    def _start_schedule(self) -> None:
+        schedule = self._schedule
+        schedule.heartbeat(self._beat)
+        schedule.every("snapshot", self._config.snapshot.interval, self._take_snapshot, lane=Lane.MONITOR)
+        schedule.every("retention", RETENTION_INTERVAL_SECONDS, self._apply_retention, lane=Lane.MONITOR)
+        self._arm_all()
+        schedule.start()
+        self._beat()
+        for sweep in self._config.sweeps:
+            if sweep.run_at_start:
+                self._run_soon(f"start:{sweep.name}", sweep.name, Trigger.START)
+
+    def _loop(self) -> None:
+        while not self._is_stopping:
+            self._wake.wait(TICK_SECONDS)
+            self._wake.clear()
+            if self._must_reload:
+                self._must_reload = False
+                self._reload()
+            self._obey_requests()
+            self._feed_watchdog()
+
+    def _end(self) -> None:
+        self._notifier.send("STOPPING=1", "STATUS=ending")
+        log.info("daemon_stopping")
+        self._schedule.stop(lambda: self._sweeps.stop("gpumond is stopping"))
+        self._http.stop()
+        log.info("daemon_stopped")
+
+    @contextlib.contextmanager
+    def _signals(self) -> Iterator[None]:
+        """SIGTERM and SIGINT end, SIGHUP reloads; only where we are the main thread."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def on_signal(number: int, _frame: FrameType | None) -> None:
+            self.reload() if number == signal.SIGHUP else self.stop()
+
+        numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+        before = {number: signal.signal(number, on_signal) for number in numbers}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    # What the schedule calls
+
+    def _beat(self) -> None:
+        now = self._clock.now()
+        self.board.update(lambda status: replace(status, heartbeat_at=now))
+        is_writable = self._is_store_writable()
+        if is_writable != self.board.status.is_store_writable:
+            log.info("store_writable", is_writable=is_writable)
+            self.board.update(lambda status: replace(status, is_store_writable=is_writable))
+
+    def _is_store_writable(self) -> bool:
+        try:
+            self._store.check_writable()
+        except StoreError as error:
+            log.warning("store_not_writable", error=error.message, hint=error.hint)
+            return False
+        return True
+
+    def _take_snapshot(self) -> None:
+        # A probe beside a benchmark costs the benchmark some of its bandwidth, and would find busy GPUs anyway.
+        if not self._sweeps.is_running:
+            self._monitor.take()
+
+    def _apply_retention(self) -> None:
+        keep = self._config.store
+        report = self._store.apply_retention(
+            self._clock.now(),
+            RetentionPolicy(
+                success_output=timedelta(seconds=keep.keep_output),
+                failure_output=timedelta(seconds=keep.keep_failed_output),
+                results=timedelta(seconds=keep.keep_points),
+            ),
+        )
+        log.info("retention_applied", runs=report.runs, outputs=report.outputs, snapshots=report.snapshots)
+
+    # Sweeps
+
+    def _sweep_context(self, config: Config) -> SweepContext:
+        return make_sweep_context(
+            config, store=self._store, clock=self._clock, take_snapshot=self._monitor.snapshot_for_sweep
+        )
+
+    def _arm_all(self) -> None:
+        for sweep in self._config.sweeps:
+            self._arm(sweep)
+
+    def _arm(self, sweep: SweepConfig) -> None:
+        """Set the sweep's next start; called at start, after each try, after a reload and after a clock step."""
+        appointment = appointment_of(
+            sweep,
+            self._store,
+            self._clock.now(),
+            machine_id=self._machine_id,
+            known_since=self.board.status.started_at,
+        )
+        self._sweeps.set_due(sweep.name, appointment.due_at)
+        if appointment.starts_at is not None:
+            self._schedule.at(
+                f"window:{sweep.name}", appointment.starts_at, partial(self._run_in_window, sweep.name)
+            )
+            log.info("sweep_armed", sweep=sweep.name, starts_at=appointment.starts_at.isoformat())
+
+    def _run_in_window(self, name: str) -> None:
+        sweep = self._configured(name)
+        if sweep is None:
+            return
+        # After suspend or a clock step the call can come late: the window is asked again.
+        now = self._clock.now()
+        appointment = appointment_of(
+            sweep, self._store, now, machine_id=self._machine_id, known_since=self.board.status.started_at
+        )
+        try:
+            if appointment.starts_at is not None and appointment.starts_at <= now:
+                self._sweeps.run(name, trigger=Trigger.WINDOW)
+        finally:
+            self._arm(sweep)
+
+    def _run_soon(self, job: str, name: str, trigger: Trigger, sweep_id: RunId | None = None) -> None:
+        def call() -> None:
+            self._sweeps.run(name, trigger=trigger, sweep_id=sweep_id)
+
+        self._schedule.at(job, self._clock.now(), call, lane=Lane.SWEEP)
+
+    def _configured(self, name: str) -> SweepConfig | None:
+        return next((sweep for sweep in self._config.sweeps if sweep.name == name), None)
+
+    # What the main loop does
+
+    def _obey_requests(self) -> None:
+        try:
+            while (request := self._store.next_request()) is not None:
+                state, answer = self._obey(request)
+                self._store.finish_request(request.id, state=state, answer=answer)
+                log.info(
+                    "request_answered", kind=request.kind, by=request.by, state=state.value, answer=answer
+                )
+        except StoreError as error:
+            log.warning("requests_unreadable", error=error.message)
+
+    def _obey(self, request: Request) -> tuple[RequestState, str]:
+        """The end of a request: a sweep's id where one will run, else a sentence."""
+        if request.kind != SWEEP_REQUEST:
+            return RequestState.FAILED, f"this daemon does not know {request.kind!r} requests"
+        name = request.arguments.get("sweep", "")
+        if not self._sweeps.knows(name):
+            return (
+                RequestState.FAILED,
+                f"the daemon has no sweep {name!r}; reload it if the configuration is newer",
+            )
+        if self._sweeps.is_running:
+            return RequestState.FAILED, "another sweep is running"
+        sweep_id = new_run_id(self._clock.now())
+        self._run_soon(f"request:{request.id}", name, Trigger.REQUEST, sweep_id)
+        return RequestState.DONE, sweep_id
+
+    def _feed_watchdog(self) -> None:
+        if self._notifier.watchdog_seconds is None:
+            return
+        heartbeat = self.board.status.heartbeat_at
+        age = (self._clock.now() - heartbeat).total_seconds() if heartbeat else 0.0
+        if age < HEARTBEAT_SECONDS_MAX and self._http.is_alive:
+            self._notifier.send("WATCHDOG=1")
+
+    def _reload(self) -> None:
+        """All or nothing: a file with a mistake leaves everything as it was, and the status says so."""
+        self._notifier.send("RELOADING=1", f"MONOTONIC_USEC={int(self._clock.monotonic() * 1_000_000)}")
+        try:
+            self._apply(load(self._config_file) if self._config_file else self._config)
+        except ConfigError as error:
+            log.error("reload_failed", error=error.message, hint=error.hint)  # noqa: TRY400 - a sentence, no trace
+            self.board.update(lambda status: replace(status, is_config_current=False))
+        finally:
+            self._notifier.send("READY=1", f"STATUS={self._status_line()}")
+
+    def _apply(self, new: Config) -> None:
+        change = diff(self._config, new)
+        if change.needs_restart:
+            log.warning("restart_needed", keys=list(change.needs_restart))
+        config = _with_fixed_keys(self._config, new)
+        removed = {sweep.name for sweep in self._config.sweeps} - {sweep.name for sweep in config.sweeps}
+        for name in removed:
+            self._schedule.cancel(f"window:{name}")
+        self._config = config
+        configure_log(level=config.log.level.value, form=config.log.format.value)
+        self._sweeps.configure(
+            self._sweep_context(config),
+            specs=sweep_specs(config),
+            cadences={sweep.name: cadence_of(sweep) for sweep in config.sweeps},
+        )
+        self._schedule.every("snapshot", config.snapshot.interval, self._take_snapshot, lane=Lane.MONITOR)
+        self._arm_all()
+        now = self._clock.now()
+        self.board.update(lambda status: replace(status, is_config_current=True, config_loaded_at=now))
+        log.info("reload_done", changed=list(change.changed))
+
+    def _status_line(self) -> str:
+        if not self.board.status.is_config_current:
+            return "running with the old configuration: the new one has mistakes, see the log"
+        return "configuration reloaded"
+
+
+def _with_fixed_keys(old: Config, new: Config) -> Config:
+    """`new`, but with the old values of what only a restart can change."""
+    return new.model_copy(
+        update={
+            "store": new.store.model_copy(update={"directory": old.store.directory}),
+            "web": new.web.model_copy(update={"listen_address": old.web.listen_address}),
+            "benchmark": new.benchmark.model_copy(update={"lock_file": old.benchmark.lock_file}),
+            "simulate": old.simulate,
+        }
+    )

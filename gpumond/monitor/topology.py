@@ -1,0 +1,147 @@
+"""Snapshots at an interval: probe -> store -> status board. The only writer of the hardware part of the status.
+
+A snapshot that could not be had changes nothing but the collector's own state: the last facts stay (could-not-read is
+never a change), and the collector says so.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+
+from gpumond.board import StatusBoard
+from gpumond.clock import Clock
+from gpumond.errors import NotEvaluatedError, StoreError
+from gpumond.log import get_logger
+from gpumond.model.run import GpuSet
+from gpumond.model.status import CollectorStatus, HostStatus, InventoryEntry
+from gpumond.model.topology import Snapshot
+from gpumond.probe.launcher import ProbeLauncher, ProbeResult
+from gpumond.store.sqlite import Store
+from gpumond.topology.carry import carry_over
+
+log = get_logger("monitor")
+
+COLLECTOR = "topology"
+
+
+def inventory_of(snapshot: Snapshot) -> tuple[InventoryEntry, ...]:
+    """The GPUs that answered, numbered by PCI bus id."""
+    gpus = sorted(snapshot.gpus, key=lambda gpu: gpu.pci_bus_id)
+    return tuple(
+        InventoryEntry(number, gpu.uuid, gpu.pci_bus_id, gpu.name.value if gpu.name.state == "value" else "")
+        for number, gpu in enumerate(gpus)
+    )
+
+
+class TopologyMonitor:
+    """Takes snapshots, one at a time, for whoever asks: the schedule, or a sweep that needs a fresh look."""
+
+    def __init__(
+        self,
+        *,
+        launcher: ProbeLauncher,
+        store: Store,
+        board: StatusBoard,
+        clock: Clock,
+        interval_seconds: float,
+        errors_every: int,
+        resolve_sets: Callable[[Snapshot], tuple[GpuSet, ...]],
+    ) -> None:
+        self._launcher = launcher
+        self._store = store
+        self._board = board
+        self._clock = clock
+        self._interval_seconds = interval_seconds
+        self._resolve_sets = resolve_sets
+        self._errors_every = errors_every
+        self._taken = 0
+        self._lock = threading.Lock()
+        self._was_successful = True
+
+    def take(self) -> ProbeResult:
+        """Take one snapshot and publish what came of it. Never raises for the hardware's sake."""
+        with self._lock:
+            return self._take()
+
+    def _take(self) -> ProbeResult:
+        with_errors = self._taken % self._errors_every == 0
+        result = self._launcher.take(with_errors=with_errors)
+        self._taken += 1
+        self._report(result)
+        if result.snapshot is None or not _is_successful(result):
+            # The driver could not be asked: the last facts stay, or each of them would look like a missing GPU.
+            self._board.update(lambda status: self._with_collector(status, result))
+            return result
+        # Facts about the hardware are exported at once, also when the disk is full (DESIGN rule 9).
+        snapshot = carry_over(self._board.status.snapshot, result.snapshot)
+        sets = self._resolve_sets(snapshot)
+        self._board.update(
+            lambda status: replace(self._with_collector(status, result), snapshot=snapshot, gpu_sets=sets)
+        )
+        self._record(snapshot)
+        return result
+
+    def snapshot_for_sweep(self) -> Snapshot:
+        """A fresh snapshot. Raises NotEvaluatedError where none can be had."""
+        result = self.take()
+        if result.snapshot is None:
+            raise NotEvaluatedError(f"no topology snapshot: {result.detail}")
+        return result.snapshot
+
+    def _record(self, snapshot: Snapshot) -> None:
+        try:
+            self._store.record_snapshot(snapshot)
+            inventory = self._store.accepted_inventory()
+            if not inventory and snapshot.gpus:
+                inventory = inventory_of(snapshot)
+                self._store.accept_inventory(
+                    inventory, by="gpumond", reason="the first GPUs ever seen on this host"
+                )
+                log.info("inventory_accepted", gpus=len(inventory))
+        except StoreError as error:
+            log.warning("snapshot_not_stored", error=error.message, hint=error.hint)
+            self._board.update(lambda status: replace(status, is_store_writable=False))
+        else:
+            self._board.update(lambda status: replace(status, is_store_writable=True, inventory=inventory))
+
+    def _with_collector(self, status: HostStatus, result: ProbeResult) -> HostStatus:
+        old = {collector.name: collector for collector in status.collectors}
+        last = old[COLLECTOR].last_success if COLLECTOR in old else None
+        old[COLLECTOR] = CollectorStatus(
+            name=COLLECTOR,
+            is_successful=_is_successful(result),
+            interval_seconds=self._interval_seconds,
+            duration_seconds=result.duration_seconds,
+            last_success=self._clock.now() if _is_successful(result) else last,
+            detail=_detail(result),
+        )
+        pid = self._launcher.unkillable_pid
+        return replace(
+            status,
+            collectors=tuple(old[name] for name in sorted(old)),
+            unkillable_pids=(pid,) if pid is not None else (),
+        )
+
+    def _report(self, result: ProbeResult) -> None:
+        is_successful = _is_successful(result)
+        if is_successful != self._was_successful:
+            if is_successful:
+                log.info("snapshot_recovered")
+            else:
+                log.warning(
+                    "snapshot_failed", detail=_detail(result), seconds=round(result.duration_seconds, 3)
+                )
+        self._was_successful = is_successful
+
+
+def _is_successful(result: ProbeResult) -> bool:
+    """A host whose driver cannot be asked is not a host without GPUs: its collector has failed."""
+    return result.snapshot is not None and result.snapshot.driver.state != "unreadable"
+
+
+def _detail(result: ProbeResult) -> str:
+    if result.snapshot is not None and result.snapshot.driver.state == "unreadable":
+        return result.snapshot.driver.detail or result.snapshot.driver.reason.value
+    return result.detail

@@ -1,0 +1,65 @@
+"""After a daemon that died: end what it left running, and give every open run and sweep its outcome.
+
+Not for a sweep that somebody else is running right now: the machine-wide lock names its holder, and as long as that
+process lives, its runs are its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from gpumond.clock import Clock
+from gpumond.guards.lock import holder_of
+from gpumond.log import get_logger
+from gpumond.model.run import Cause, Run, SweepOutcome, Verdict
+from gpumond.process.supervisor import kill_leftover
+from gpumond.store.sqlite import Store
+
+log = get_logger("sweep")
+
+ABORTED_DETAIL = "gpumond ended while this ran"
+
+
+def end_abandoned(store: Store, lock_file: Path, clock: Clock) -> int:
+    """Close what is open in the store and kill its processes; returns how many runs were open."""
+    holder = holder_of(lock_file)
+    if holder is not None and holder.is_alive:
+        log.info("sweep_of_another_process", holder=str(holder))
+        return 0
+    runs = store.open_runs()
+    for run in runs:
+        _end_run(run, store, clock)
+    for sweep in store.open_sweeps():
+        store.finish_sweep(
+            replace(
+                sweep,
+                ended_at=clock.now(),
+                outcome=SweepOutcome.FAILURE,
+                reason=Cause.ABORTED.value,
+                detail=ABORTED_DETAIL,
+            )
+        )
+    return len(runs)
+
+
+def _end_run(run: Run, store: Store, clock: Clock) -> None:
+    remaining: tuple[int, ...] = ()
+    if run.pid is not None and run.start_ticks is not None:
+        report = kill_leftover(run.pid, run.start_ticks, clock=clock)
+        remaining = report.remaining
+        log.warning("run_aborted", run=run.id, killed=list(report.killed), remaining=list(remaining))
+    detail = (
+        f"{ABORTED_DETAIL}; still there: {', '.join(map(str, remaining))}" if remaining else ABORTED_DETAIL
+    )
+    store.finish_run(
+        replace(
+            run,
+            ended_at=clock.now(),
+            cause=Cause.LOST if remaining else Cause.ABORTED,
+            verdict=Verdict.NOT_EVALUATED,
+            reason=Cause.ABORTED.value,
+            detail=detail,
+        ),
+        output=b"",
+    )

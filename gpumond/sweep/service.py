@@ -1,0 +1,178 @@
+"""The sweeps of a daemon: runs them by name and keeps their part of the status. Knows no window and no signal.
+
+Results are in the store before they are on the board (DESIGN rule 9); what the board shows after a restart is what the
+store gives back.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from gpumond.board import StatusBoard
+from gpumond.errors import StoreError
+from gpumond.log import get_logger
+from gpumond.model.identity import RunId
+from gpumond.model.run import Trigger
+from gpumond.model.status import HostStatus, SweepStatus
+from gpumond.process.supervisor import Cancellation
+from gpumond.store.records import SweepHistory
+from gpumond.sweep.events import RunFinished, SweepEvent, SweepFinished, SweepStarted
+from gpumond.sweep.plan import SweepSpec, timeout_of
+from gpumond.sweep.runner import SweepContext, SweepReport, SweepRunner
+from gpumond.sweep.selection import select_points
+
+log = get_logger("sweep")
+
+
+@dataclass(frozen=True, slots=True)
+class Cadence:
+    """How often a sweep should run, in seconds; what "overdue" is measured against."""
+
+    interval_seconds: float
+    overdue_grace_seconds: float
+
+
+class SweepService:
+    """One sweep at a time; `run` is called on the thread that lives as long as the benchmark."""
+
+    def __init__(
+        self,
+        context: SweepContext,
+        *,
+        specs: Mapping[str, SweepSpec],
+        cadences: Mapping[str, Cadence],
+        board: StatusBoard,
+    ) -> None:
+        self._context = context
+        self._specs = dict(specs)
+        self._cadences = dict(cadences)
+        self._board = board
+        self._lock = threading.Lock()
+        self._cancellation: Cancellation | None = None
+        self._is_stopping = False
+
+    @property
+    def is_running(self) -> bool:
+        return self._cancellation is not None
+
+    def knows(self, name: str) -> bool:
+        return name in self._specs
+
+    def configure(
+        self,
+        context: SweepContext,
+        *,
+        specs: Mapping[str, SweepSpec],
+        cadences: Mapping[str, Cadence],
+    ) -> None:
+        """Take over a reloaded configuration; a running sweep finishes under the one it began with."""
+        with self._lock:
+            self._context = context
+            self._specs = dict(specs)
+            self._cadences = dict(cadences)
+        self.restore()
+
+    def restore(self) -> None:
+        """Put on the board what the store knows: after a restart the same series with the same values."""
+        sweeps = tuple(self._restored(name, spec) for name, spec in self._specs.items())
+        self._publish_results()
+        self._board.update(lambda status: replace(status, sweeps=tuple(_with_state(sweeps, status))))
+
+    def set_due(self, name: str, due_at: datetime | None) -> None:
+        self._change(name, lambda sweep: replace(sweep, due_at=due_at))
+
+    def run(self, name: str, *, trigger: Trigger, sweep_id: RunId | None = None) -> SweepReport | None:
+        """Run a configured sweep to its end; None where it is no longer configured, or the daemon stops.
+
+        Raises StoreError where its result could not be stored; the status says so too.
+        """
+        with self._lock:
+            spec = self._specs.get(name)
+            if spec is None or self._is_stopping:
+                return None
+            context = self._context
+            cancellation = self._cancellation = Cancellation()
+        try:
+            runner = SweepRunner(context, on_event=self._on_event)
+            report = runner.run(spec, trigger=trigger, cancellation=cancellation, sweep_id=sweep_id)
+        except StoreError as error:
+            log.warning("sweep_not_stored", sweep=name, error=error.message, hint=error.hint)
+            self._change(name, lambda sweep: replace(sweep, running_since=None))
+            self._board.update(lambda status: replace(status, is_store_writable=False))
+            raise
+        finally:
+            with self._lock:
+                self._cancellation = None
+        return report
+
+    def stop(self, reason: str) -> None:
+        """Start nothing any more, and end what runs: SIGTERM, then SIGKILL after the usual grace."""
+        with self._lock:
+            self._is_stopping = True
+            if self._cancellation is not None:
+                self._cancellation.cancel(reason=reason)
+
+    def _on_event(self, event: SweepEvent) -> None:
+        match event:
+            case SweepStarted(sweep):
+                self._change(sweep.name, lambda status: replace(status, running_since=sweep.started_at))
+            case RunFinished():
+                self._publish_results()
+            case SweepFinished(sweep):
+                history = self._context.store.sweep_history(sweep.name)
+                self._change(
+                    sweep.name, lambda status: _with_history(replace(status, running_since=None), history)
+                )
+            case _:
+                pass
+
+    def _change(self, name: str, change: Callable[[SweepStatus], SweepStatus]) -> None:
+        self._board.update(
+            lambda status: replace(
+                status,
+                sweeps=tuple(change(sweep) if sweep.name == name else sweep for sweep in status.sweeps),
+            )
+        )
+
+    def _restored(self, name: str, spec: SweepSpec) -> SweepStatus:
+        cadence = self._cadences[name]
+        sweep = SweepStatus(
+            name=name,
+            interval_seconds=cadence.interval_seconds,
+            overdue_grace_seconds=cadence.overdue_grace_seconds,
+            timeout_seconds=timeout_of(spec, self._board.status.gpu_sets),
+        )
+        return _with_history(sweep, self._context.store.sweep_history(name))
+
+    def _publish_results(self) -> None:
+        # Read first: nobody may wait for the disk under the board's lock.
+        store = self._context.store
+        points, verdicts = select_points(store.latest_points()), store.latest_verdicts()
+        self._board.update(lambda status: replace(status, points=points, verdicts=verdicts))
+
+
+def _with_history(sweep: SweepStatus, history: SweepHistory) -> SweepStatus:
+    return replace(
+        sweep,
+        runs=history.runs,
+        failures=history.failures,
+        skips=history.skips,
+        preemptions=history.preemptions,
+        consecutive_failures=history.consecutive_failures,
+        consecutive_skips=history.consecutive_skips,
+        last_run_at=history.last_run_at,
+        last_run_duration_seconds=history.last_run_duration_seconds,
+        last_run_success=history.last_run_success,
+        last_success_at=history.last_success_at,
+    )
+
+
+def _with_state(restored: Iterable[SweepStatus], status: HostStatus) -> Iterator[SweepStatus]:
+    """What a reload must not forget: when a sweep is due, and that one runs."""
+    known = {sweep.name: sweep for sweep in status.sweeps}
+    for sweep in restored:
+        old = known.get(sweep.name)
+        yield replace(sweep, due_at=old.due_at, running_since=old.running_since) if old else sweep

@@ -1,0 +1,91 @@
+"""When each configured sweep runs next and since when it is due, from its window and from what the store remembers.
+
+The arithmetic of windows is schedule.windows; this module only asks it with the right dates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+
+from gpumond.config.schema import SweepConfig
+from gpumond.model.run import Sweep, SweepOutcome, Trigger
+from gpumond.schedule.sweeps import window_of
+from gpumond.schedule.windows import Window, date_at, host_offset, next_start
+from gpumond.store.sqlite import Store
+from gpumond.sweep.service import Cadence
+
+RETRY_SECONDS = 600.0
+"""A refused sweep (busy GPUs) is tried again inside its window; a window of three hours has room for many tries."""
+
+REMEMBERED_SWEEPS = 50
+"""Looked at to learn which dates are done; a window sees a try every RETRY_SECONDS at most."""
+
+_DAY_SECONDS = 86_400.0
+_WEEK_DAYS = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Appointment:
+    """`starts_at` is the next try; `due_at` is when a success was due, and stays in the past until there is one."""
+
+    starts_at: datetime | None
+    due_at: datetime | None
+
+
+def cadence_of(sweep: SweepConfig) -> Cadence:
+    """A sweep is overdue when its window has passed; its interval is the longest gap between two of its days."""
+    weekdays = sorted(day.weekday for day in sweep.days)
+    following = [*weekdays[1:], weekdays[0] + _WEEK_DAYS]
+    gap = max(later - earlier for earlier, later in zip(weekdays, following, strict=True))
+    return Cadence(
+        interval_seconds=gap * _DAY_SECONDS, overdue_grace_seconds=float(sweep.window.length_seconds)
+    )
+
+
+def appointment_of(
+    sweep: SweepConfig, store: Store, now: datetime, *, machine_id: str, known_since: datetime
+) -> Appointment:
+    """`known_since` is what a sweep that has never succeeded is measured against."""
+    window = window_of(sweep)
+    offset = host_offset(machine_id, sweep.spread)
+    tries = [
+        past
+        for past in store.sweeps(limit=REMEMBERED_SWEEPS, name=sweep.name)
+        if past.trigger is Trigger.WINDOW
+    ]
+    done = done_dates(window, tries)
+    planned = next_start(window, now, offset_seconds=offset, done_dates=done)
+    last_success = store.sweep_history(sweep.name).last_success_at
+    due = next_start(window, last_success or known_since, offset_seconds=offset, done_dates=done)
+    return Appointment(
+        starts_at=None
+        if planned is None
+        else _not_too_soon(planned.at, planned.occurrence.end, tries, window, offset),
+        due_at=due.at if due else None,
+    )
+
+
+def done_dates(window: Window, tries: Iterable[Sweep]) -> frozenset[date]:
+    """The local dates on which a sweep of this window ran to its end. A refusal is no run."""
+    dates = {
+        date_at(window, past.started_at)
+        for past in tries
+        if past.outcome in (SweepOutcome.SUCCESS, SweepOutcome.FAILURE)
+    }
+    return frozenset(found for found in dates if found is not None)
+
+
+def _not_too_soon(
+    at: datetime, end: datetime, tries: Iterable[Sweep], window: Window, offset: float
+) -> datetime | None:
+    """`at`, or later when a try was refused only just now; the next window when this one has no room for a retry."""
+    last = max((past.started_at for past in tries), default=None)
+    if last is None:
+        return at
+    earliest = max(at, last + timedelta(seconds=RETRY_SECONDS))
+    if earliest < end:
+        return earliest
+    following = next_start(window, end, offset_seconds=offset)
+    return following.at if following else None
