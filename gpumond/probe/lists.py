@@ -22,8 +22,8 @@ def members_of_list(text: str) -> frozenset[int]:
     """The numbers in a list. Raises ValueError where `text` is none."""
     numbers: set[int] = set()
     for part in filter(None, text.strip().split(",")):
-        first, _, last = part.partition("-")
-        numbers.update(range(int(first), int(last or first) + 1))
+        first, dash, last = part.partition("-")
+        numbers.update(range(int(first), int(last if dash else first) + 1))
     return frozenset(numbers)
 
 

@@ -11,7 +11,7 @@ from operator import itemgetter
 from typing import Any, TypeVar
 
 from gpumond.model.identity import GpuUuid, PciBusId, normalise_pci_bus_id
-from gpumond.model.reading import NOT_SUPPORTED, Reading, Unreadable, UnreadableReason, Value
+from gpumond.model.reading import NOT_SUPPORTED, NotSupported, Reading, Unreadable, UnreadableReason, Value
 from gpumond.model.topology import Gpu, PcieLink
 from gpumond.probe.lists import list_of_mask
 from gpumond.probe.numa import numa_node_of
@@ -29,6 +29,8 @@ NODE_MASK_WORDS = 16
 NODE_SCOPE = 0
 
 _RECOVERY_ACTION: FieldId = (230, 0)
+
+_MEMORY_INFO_V2 = 0x02000028
 
 _ECC_ERRORS = {0: "corrected", 1: "uncorrected"}
 _ECC_VOLATILE = 0
@@ -88,7 +90,7 @@ def _read_facts(
         return library.ask(f"nvmlDeviceGet{call}", handle, *arguments, convert=convert)
 
     device = pci.gpu(identity.pci_bus_id)
-    memory = ask("MemoryInfo", convert=lambda it: (int(it.total), int(it.used)))
+    memory = _read_memory(library, handle)
     mig = ask("MigMode", convert=_pair_of_bools)
     ecc = ask("EccMode", convert=_pair_of_bools)
     rows = ask("RemappedRows", convert=lambda it: (bool(it[2]), bool(it[3])))
@@ -128,6 +130,18 @@ def _read_facts(
         recovery_action=library.fields(handle, [_RECOVERY_ACTION])[_RECOVERY_ACTION],
         performance_state=then(ask("PerformanceState", convert=int), _unless_no_performance_state),
     )
+
+
+def _read_memory(library: NvmlLibrary, handle: Handle) -> Reading[tuple[int, int]]:
+    """Total and used. The first struct counts what the driver reserves for itself as used: 615 MiB of an idle H200."""
+
+    def ask(*version: int) -> Reading[tuple[int, int]]:
+        return library.ask(
+            "nvmlDeviceGetMemoryInfo", handle, *version, convert=lambda it: (int(it.total), int(it.used))
+        )
+
+    reading = ask(_MEMORY_INFO_V2)
+    return ask() if isinstance(reading, NotSupported) else reading
 
 
 def _read_pcie(library: NvmlLibrary, handle: Handle, device: PciDevice | None) -> PcieLink:

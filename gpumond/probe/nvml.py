@@ -97,10 +97,11 @@ class NvmlLibrary:
         )
 
     def processes(self, handle: Handle) -> Reading[tuple[GpuProcess, ...]]:
-        """Every process with a context; the list of compute processes decides whether it could be read."""
+        """Every process with a context. One list that exists and cannot be read is not an idle GPU."""
         lists = {kind: self._process_list(handle, kind) for kind in _PROCESS_CALLS}
-        if not isinstance(lists["compute"], Value):
-            return lists["compute"]
+        unreadable = next((some for some in lists.values() if isinstance(some, Unreadable)), None)
+        if unreadable is not None or not isinstance(lists["compute"], Value):
+            return unreadable or NOT_SUPPORTED
         return Value(
             tuple(entry for some in lists.values() if isinstance(some, Value) for entry in some.value)
         )

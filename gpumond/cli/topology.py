@@ -1,0 +1,129 @@
+"""`gpumond topology`: how the GPUs of this host are connected, read now, as a matrix or as JSON.
+
+Needs no daemon, no configuration and no root. The facts go to standard output even where they are bad news; what is
+wrong, and what to do about it, goes to standard error with the exit code.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+
+from gpumond import codec
+from gpumond.clock import SystemClock
+from gpumond.errors import GpumondError, HostError, NotEvaluatedError
+from gpumond.model.reading import Unreadable, UnreadableReason
+from gpumond.model.topology import Snapshot
+from gpumond.probe.launcher import ProbeFailure, ProbeLauncher, ProbeResult, default_probe_command
+from gpumond.process.environment import probe_environment
+from gpumond.topology.matrix import link_labels, numbers_by_bus_id, render_matrix
+
+HELP = "show how the GPUs are connected, as nvidia-smi topo -m does, with affinity"
+
+DEADLINE_SECONDS = 30.0
+"""Without persistence mode the first handle on a GPU can take seconds, and a person waits better than a daemon."""
+
+_DRIVER_PROBLEMS = {
+    UnreadableReason.NO_LIBRARY: (
+        "the NVIDIA driver library libnvidia-ml.so.1 is not installed",
+        "Install the NVIDIA driver; in a container, start it with the NVIDIA runtime and the `utility` capability.",
+    ),
+    UnreadableReason.DRIVER_NOT_LOADED: (
+        "the NVIDIA kernel driver is not loaded",
+        "Load it with `modprobe nvidia`; `dmesg` says why it would not load.",
+    ),
+    UnreadableReason.DRIVER_MISMATCH: (
+        "the NVIDIA driver library and the loaded kernel driver have different versions",
+        "Reboot, or unload and reload the kernel driver: the driver was upgraded while it was in use.",
+    ),
+    UnreadableReason.NO_PERMISSION: (
+        "this user may not ask the NVIDIA driver",
+        "Check the permissions of /dev/nvidia*; a container whose devices were lost must be restarted.",
+    ),
+}
+_OTHER_DRIVER_PROBLEM = (
+    "the NVIDIA driver does not answer",
+    "See `nvidia-smi` and `dmesg` for the driver's own message.",
+)
+
+_PROBE_HINTS = {
+    ProbeFailure.TIMEOUT: "A GPU or its driver hangs: look for Xid messages in `dmesg`.",
+    ProbeFailure.CRASHED: "See `dmesg`, and run `python -m gpumond.probe` to see it fail.",
+    ProbeFailure.BLOCKED: "Wait until that process is gone, or reboot.",
+    ProbeFailure.MALFORMED: "Run `python -m gpumond.probe` to see what it prints.",
+    ProbeFailure.TOO_LARGE: "Run `python -m gpumond.probe` to see what it prints.",
+}
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print the snapshot and the labels as JSON")
+    parser.add_argument("--simulate", metavar="NAME", help="show the simulated host NAME instead of this one")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    snapshot = take_snapshot(arguments.simulate)
+    print(_as_json(snapshot) if arguments.json else _as_text(snapshot), end="", flush=True)
+    problem = problem_of(snapshot)
+    if problem is not None:
+        raise problem
+    return 0
+
+
+def take_snapshot(scenario: str | None) -> Snapshot:
+    """A fresh snapshot by a probe child. Raises HostError or NotEvaluatedError where none can be had."""
+    launcher = ProbeLauncher(
+        default_probe_command() if scenario is None else _simulated_probe_command(scenario),
+        probe_environment(os.environ),
+        deadline_seconds=DEADLINE_SECONDS,
+        clock=SystemClock(),
+    )
+    result = launcher.take()
+    if result.snapshot is None:
+        raise _error_of(result)
+    return result.snapshot
+
+
+def problem_of(snapshot: Snapshot) -> GpumondError | None:
+    """Why this snapshot shows no GPUs; None where it shows some."""
+    if isinstance(snapshot.driver, Unreadable):
+        message, hint = _DRIVER_PROBLEMS.get(snapshot.driver.reason, _OTHER_DRIVER_PROBLEM)
+        detail = f" ({snapshot.driver.detail})" if snapshot.driver.detail else ""
+        return HostError(f"{message}{detail}", hint=hint)
+    if not snapshot.gpus and not snapshot.silent_gpus:
+        return HostError(
+            "the driver is loaded and shows no GPU",
+            hint="Check `lspci -d 10de:`; in a container, give it GPUs (`--gpus all`).",
+        )
+    return None
+
+
+def _error_of(result: ProbeResult) -> GpumondError:
+    if result.failure is ProbeFailure.NOT_STARTED:
+        return HostError(result.detail, hint="Reinstall gpumond into the environment that runs it.")
+    hint = _PROBE_HINTS.get(result.failure, "") if result.failure is not None else ""
+    return NotEvaluatedError(result.detail, hint=hint)
+
+
+def _simulated_probe_command(scenario: str) -> tuple[str, ...]:
+    return (sys.executable, "-I", "-m", "gpumond.simulate.probe", scenario)
+
+
+def _as_text(snapshot: Snapshot) -> str:
+    banner = f"Simulated host: {snapshot.simulated}\n\n" if snapshot.simulated else ""
+    return banner + render_matrix(snapshot) if snapshot.gpus or snapshot.silent_gpus else banner
+
+
+def _as_json(snapshot: Snapshot) -> str:
+    """The labels under the keys of a parsed `nvidia-smi topo -m`, and beside them everything that was read."""
+    numbers = numbers_by_bus_id(snapshot)
+    document = {
+        "gpus": [f"GPU{number}" for number in sorted(numbers.values())],
+        "gpu_uuids": {f"GPU{number}": uuid for uuid, number in numbers.items()},
+        "nics": [f"NIC{place}" for place, _ in enumerate(snapshot.nics)],
+        "nic_names": {f"NIC{place}": nic.name for place, nic in enumerate(snapshot.nics)},
+        "links": link_labels(snapshot, numbers),
+        "snapshot": json.loads(codec.encode(snapshot)),
+    }
+    return json.dumps(document, indent=1) + "\n"
