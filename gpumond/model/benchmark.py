@@ -73,6 +73,30 @@ class RejectedRow:
     reason: str
 
 
+class NoteKind(StrEnum):
+    """What a text says besides its rows and its outcome, or what of it was not kept."""
+
+    INPUT_CUT = "input_cut"
+    LINES_CUT = "lines_cut"
+    ROWS_CUT = "rows_cut"
+    REJECTED_CUT = "rejected_cut"
+    SEVERAL_RUNS = "several_runs"
+    SIZES_REDUCED = "sizes_reduced"
+    ARGUMENT_REPLACED = "argument_replaced"
+    NOTHING_MEASURED = "nothing_measured"
+    AVERAGE_TOO_LOW = "average_too_low"
+    BITWISE_MISMATCH = "bitwise_mismatch"
+    ERROR_AFTER_FOOTER = "error_after_footer"
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """One such thing; `text` is for a person."""
+
+    kind: NoteKind
+    text: str
+
+
 @dataclass(frozen=True, slots=True)
 class ParsedOutput:
     """What a nccl-tests or rccl-tests text says.
@@ -91,6 +115,7 @@ class ParsedOutput:
     outcome: TextOutcome
     error: str | None
     rejected: tuple[RejectedRow, ...] = ()
+    notes: tuple[Note, ...] = ()
     tool_version: str | None = None
     library_version: str | None = None
 
