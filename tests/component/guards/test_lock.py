@@ -28,7 +28,9 @@ def hold(path):
 
 def test_a_second_holder_is_told_who_the_first_one_is(tmp_path):
     path = tmp_path / "run" / "gpu.lock"
-    child = subprocess.Popen([sys.executable, "-c", HOLD, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    child = subprocess.Popen(
+        [sys.executable, "-c", HOLD, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
     with child:
         assert child.stdout.readline() == b"held\n"
         with pytest.raises(LockedError) as caught:
@@ -41,7 +43,9 @@ def test_a_second_holder_is_told_who_the_first_one_is(tmp_path):
 def test_a_benchmark_that_inherited_the_descriptor_keeps_the_lock(tmp_path):
     path = tmp_path / "gpu.lock"
     with hold_lock(path, purpose="test", clock=SystemClock()) as lock:
-        orphan = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, pass_fds=(lock.fd,))
+        orphan = subprocess.Popen(
+            [sys.executable, "-c", "input()"], stdin=subprocess.PIPE, pass_fds=(lock.fd,)
+        )
     with orphan:
         with pytest.raises(LockedError):
             hold(path)

@@ -1,12 +1,12 @@
 """An error means no: every answer that is not "no process" refuses."""
 
+from dataclasses import replace
+
 import pytest
 
 from gpumond.guards.processes import check_processes
 from gpumond.model.reading import NOT_SUPPORTED, Unreadable, UnreadableReason, Value
 from gpumond.model.topology import GpuProcess
-
-from dataclasses import replace
 
 JOB = GpuProcess(pid=4711, kind="compute", used_memory_bytes=1 << 30)
 
