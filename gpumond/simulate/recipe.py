@@ -159,6 +159,7 @@ class ModelRecipe(_Part):
     has_fabric: bool = False
     power_milliwatts: int
     temperature_celsius: int = 30
+    clocks_mhz: tuple[int, int, int, int] = (210, 210, 405, 555)
     answers: dict[str, int | str | tuple[int, ...]] = Field(default_factory=dict)
     fields: dict[int, int | tuple[int, int, int]] = Field(default_factory=dict)
 

@@ -13,7 +13,19 @@ from typing import TypeAlias, get_args
 
 from gpumond.model.topology import NvLinkRemote, P2pCapability, P2pStatus
 from gpumond.probe.lists import members_of_list
-from gpumond.simulate.faults import FabricInProgress, GpuFault, LinkDown, LinkErrors, NicDown, PcieWidth
+from gpumond.simulate.faults import (
+    CallCrashes,
+    CallFails,
+    CallHangs,
+    FabricInProgress,
+    GpuFault,
+    LinkDown,
+    LinkErrors,
+    NicDown,
+    NotSupported,
+    PcieWidth,
+)
+from gpumond.simulate.nvml_calls import symbols_of
 from gpumond.simulate.wiring import links_between, path_level
 from gpumond.simulate.world import NUMA_UNKNOWN, Scenario, ScenarioGpu, ScenarioNic
 
@@ -292,6 +304,15 @@ def fault_targets_exist(scenario: Scenario) -> Iterator[str]:
             yield f"{fault.kind} strikes a host without a fabric"
 
 
+def fault_calls_exist(scenario: Scenario) -> Iterator[str]:
+    """A fault of a call names one that the library has."""
+    for fault in scenario.faults:
+        if not isinstance(fault, CallFails | NotSupported | CallHangs | CallCrashes):
+            continue
+        if not symbols_of(fault.call):
+            yield f"{fault.kind} strikes {fault.call!r}, which is no NVML call of the fake library"
+
+
 RULES: tuple[Rule, ...] = (
     unique_uuids,
     unique_pci_bus_ids,
@@ -321,6 +342,7 @@ RULES: tuple[Rule, ...] = (
     driver_and_library_agree,
     curves_are_possible,
     fault_targets_exist,
+    fault_calls_exist,
 )
 
 

@@ -39,7 +39,7 @@ class HostBridge:
 
 @dataclass(frozen=True, slots=True)
 class ScenarioHost:
-    """What surrounds the GPUs. Empty text stands for a file that the host does not have."""
+    """What surrounds the GPUs. `iommu` is the kernel's word for how devices are translated, empty for no IOMMU."""
 
     name: str
     kernel: str
@@ -92,6 +92,8 @@ class GpuModel:
     has_fabric: bool
     power_milliwatts: int
     temperature_celsius: int
+    clocks_mhz: tuple[int, int, int, int]
+    """Graphics, SM, memory, video; at rest."""
     answers: dict[str, tuple[int, ...] | str] = field(default_factory=dict)
     fields: dict[int, FieldAnswer] = field(default_factory=dict)
 
