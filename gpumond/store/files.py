@@ -139,6 +139,31 @@ def size_of(path: Path) -> int | None:
     return status.st_size
 
 
+def identity_of(path: Path) -> tuple[int, int] | None:
+    """What stays the same while a file only changes its contents; None where there is no file."""
+    try:
+        status = path.lstat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def starts_with(path: Path, beginning: bytes) -> bool:
+    """Whether the file begins with those bytes. Raises StoreError.
+
+    Only for a process that is alone with the history: closing any descriptor of a file gives up every POSIX lock that
+    the process has on it, also those of SQLite (sqlite.org/howtocorrupt.html).
+    """
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            return os.read(fd, len(beginning)) == beginning
+        finally:
+            os.close(fd)
+    except OSError as error:
+        raise file_error(f"cannot read {path}", path, error) from error
+
+
 def has_wal(path: Path) -> bool:
     """Whether changes wait beside the history that are not in it yet."""
     try:

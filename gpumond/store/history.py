@@ -232,8 +232,8 @@ class History:
 
     # Health
 
-    def check_writable(self) -> None:
-        """Write and commit a row. Raises StoreError where that fails."""
+    def write_check(self) -> None:
+        """Write and commit a row of no meaning."""
         with self._transactions.writing() as session:
             session.execute(
                 "INSERT OR REPLACE INTO write_check (id, at_us) VALUES (1, ?)",

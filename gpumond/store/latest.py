@@ -29,7 +29,7 @@ _LATEST_POINTS = f"""
 WITH
 newest_run AS (
   SELECT sweep, engine, gpu_set, collective, parameters_hash, max(number)
-  FROM run WHERE {_USABLE} GROUP BY sweep, engine, gpu_set, collective
+  FROM run INDEXED BY run_usable WHERE {_USABLE} GROUP BY sweep, engine, gpu_set, collective
 ),
 candidate AS (
   SELECT series.*, (
@@ -59,7 +59,7 @@ _LATEST_VERDICTS = """
 WITH
 newest AS (
   SELECT sweep, engine, gpu_set, collective, sweep_id, max(number)
-  FROM run WHERE ended_at_us IS NOT NULL GROUP BY sweep, engine, gpu_set, collective
+  FROM run INDEXED BY run_finished WHERE ended_at_us IS NOT NULL GROUP BY sweep, engine, gpu_set, collective
 ),
 ranked AS (
   SELECT run.sweep, run.engine, run.gpu_set, run.collective, run.verdict, run.reason, row_number() OVER (

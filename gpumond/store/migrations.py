@@ -128,10 +128,12 @@ _RUNS = (
     "CREATE INDEX run_by_sweep ON run (sweep_id)",
     "CREATE INDEX run_by_name ON run (sweep, number)",
     "CREATE INDEX run_open ON run (number) WHERE ended_at_us IS NULL",
-    # Covers the search for the newest usable run of everything that is measured (gpumond/store/latest.py).
-    """CREATE INDEX run_usable ON run (sweep, engine, gpu_set, collective, number, parameters_hash)
+    # These two cover the searches of gpumond/store/latest.py. SQLite evaluates the condition of a partial index again, so
+    # the columns of the condition are in the index too.
+    """CREATE INDEX run_usable ON run
+    (sweep, engine, gpu_set, collective, number, parameters_hash, ended_at_us, outcome, reason)
     WHERE ended_at_us IS NOT NULL AND outcome = 'ok' AND reason <> 'tainted'""",
-    """CREATE INDEX run_finished ON run (sweep, engine, gpu_set, collective, number, sweep_id)
+    """CREATE INDEX run_finished ON run (sweep, engine, gpu_set, collective, number, sweep_id, ended_at_us)
     WHERE ended_at_us IS NOT NULL""",
     _table(
         "series",

@@ -33,6 +33,7 @@ from gpumond.store.retention import RetentionPolicy, RetentionReport, expired
 from gpumond.store.session import Session
 
 BUSY_TIMEOUT_SECONDS = 5.0
+_MAGIC = b"SQLite format 3\0"
 _RETENTION_CHUNK_RUNS = 100
 _VACUUM_CHUNK_PAGES = 1000
 
@@ -105,12 +106,6 @@ def _translated(path: Path) -> Iterator[None]:
 
 def _store_error(path: Path, error: sqlite3.Error) -> StoreError:
     kind = _kind_of(error)
-    if _code_of(error) == sqlite3.SQLITE_READONLY_DBMOVED:
-        return StoreError(
-            f"{path} was moved or deleted while it was open",
-            kind=StoreErrorKind.UNAVAILABLE,
-            hint="Restart the daemon: it opens the history again, or begins a new one.",
-        )
     return StoreError(f"{path}: {error}", kind=kind, hint=files.hint_for(kind, path))
 
 
@@ -182,9 +177,10 @@ def migrate(
 
 def _damage_of(path: Path) -> str:
     """Why an existing history cannot be used; empty where it can."""
-    if files.size_of(path) == 0:
-        return "the file is empty"
-    with contextlib.closing(_connect(path, "mode=rw")) as connection:
+    if not files.starts_with(path, _MAGIC):
+        # Not left to SQLite: it takes a file that is too short for an empty one, and removes the WAL of a foreign one.
+        return "the file is no SQLite database"
+    with contextlib.closing(_connect(path, "mode=ro")) as connection:
         try:
             _refuse_newer(path, _version(connection))
             found = str(connection.execute("PRAGMA quick_check(1)").fetchone()[0])
@@ -290,6 +286,7 @@ class Store(History):
         super().__init__(database, clock)
         self._database = database
         self._directory_lock = lock
+        self._identity = files.identity_of(database.path)
         self.recovered_from = recovered_from
 
     @classmethod
@@ -335,6 +332,17 @@ class Store(History):
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+    def check_writable(self) -> None:
+        """Write and commit a row of no meaning. Raises StoreError where that fails, or reaches no file that anybody reads."""
+        if files.identity_of(self.path) != self._identity:
+            # SQLite does not notice in WAL mode: it goes on writing to a file without a name.
+            raise StoreError(
+                f"{self.path} was moved or deleted while it was open",
+                kind=StoreErrorKind.UNAVAILABLE,
+                hint="Restart the daemon: it opens what is there now, or begins a new history.",
+            )
+        self.write_check()
 
     def free_bytes(self) -> int:
         """What may still be written to the file system of the history."""

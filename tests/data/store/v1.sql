@@ -1,0 +1,150 @@
+BEGIN TRANSACTION;
+CREATE TABLE acceptance (
+  id INTEGER PRIMARY KEY,
+  at_us INTEGER NOT NULL CHECK (typeof(at_us) = 'integer'),
+  accepted_by TEXT NOT NULL CHECK (typeof(accepted_by) = 'text'),
+  reason TEXT NOT NULL CHECK (typeof(reason) = 'text')
+);
+INSERT INTO "acceptance" VALUES(1,1795917600000000,'gpumond','first seen');
+CREATE TABLE accepted_gpu (
+  acceptance INTEGER NOT NULL REFERENCES acceptance (id) ON DELETE CASCADE,
+  number INTEGER NOT NULL CHECK (typeof(number) = 'integer'),
+  uuid TEXT NOT NULL CHECK (typeof(uuid) = 'text'),
+  pci_bus_id TEXT NOT NULL CHECK (typeof(pci_bus_id) = 'text'),
+  name TEXT NOT NULL CHECK (typeof(name) = 'text'),
+  PRIMARY KEY (acceptance, number),
+  UNIQUE (acceptance, uuid)
+) WITHOUT ROWID;
+INSERT INTO "accepted_gpu" VALUES(1,0,'GPU-a','0000:01:00.0','NVIDIA H200');
+CREATE TABLE counter (
+  name TEXT NOT NULL CHECK (typeof(name) = 'text'),
+  labels TEXT NOT NULL CHECK (typeof(labels) = 'text'),
+  value REAL NOT NULL CHECK (typeof(value) = 'real' AND value BETWEEN -1.7976931348623157e308 AND 1.7976931348623157e308),
+  PRIMARY KEY (name, labels)
+) WITHOUT ROWID;
+INSERT INTO "counter" VALUES('sweep_preemptions','{"sweep": "nightly"}',1.0);
+CREATE TABLE point (
+  run INTEGER NOT NULL REFERENCES run (number) ON DELETE CASCADE,
+  position INTEGER NOT NULL CHECK (typeof(position) = 'integer'),
+  series INTEGER NOT NULL REFERENCES series (id),
+  time_seconds REAL NOT NULL CHECK (typeof(time_seconds) = 'real' AND time_seconds BETWEEN -1.7976931348623157e308 AND 1.7976931348623157e308),
+  algbw_bytes_per_second REAL NOT NULL CHECK (typeof(algbw_bytes_per_second) = 'real' AND algbw_bytes_per_second BETWEEN -1.7976931348623157e308 AND 1.7976931348623157e308),
+  busbw_bytes_per_second REAL NOT NULL CHECK (typeof(busbw_bytes_per_second) = 'real' AND busbw_bytes_per_second BETWEEN -1.7976931348623157e308 AND 1.7976931348623157e308),
+  wrong_elements INTEGER CHECK (typeof(wrong_elements) IN ('integer', 'null')),
+  PRIMARY KEY (run, position)
+) WITHOUT ROWID;
+INSERT INTO "point" VALUES(1,0,1,0.0002511,267300000000.0,267300000000.0,0);
+INSERT INTO "point" VALUES(1,1,2,0.0002511,267300000000.0,267300000000.0,0);
+CREATE TABLE request (
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  kind TEXT NOT NULL CHECK (typeof(kind) = 'text'),
+  arguments TEXT NOT NULL CHECK (typeof(arguments) = 'text'),
+  requested_by TEXT NOT NULL CHECK (typeof(requested_by) = 'text'),
+  at_us INTEGER NOT NULL CHECK (typeof(at_us) = 'integer'),
+  state TEXT NOT NULL CHECK (state IN ('waiting', 'claimed', 'done', 'failed')),
+  answer TEXT NOT NULL CHECK (typeof(answer) = 'text'),
+  finished_at_us INTEGER CHECK (typeof(finished_at_us) IN ('integer', 'null'))
+);
+INSERT INTO "request" VALUES(1,'pause','{"until": "2026-11-29T02:00:00+00:00"}','root',1795917600000000,'waiting','',NULL);
+CREATE TABLE run (
+  number INTEGER PRIMARY KEY,
+  id TEXT NOT NULL UNIQUE CHECK (typeof(id) = 'text'),
+  sweep_id TEXT NOT NULL REFERENCES sweep (id) ON DELETE CASCADE,
+  sweep TEXT NOT NULL CHECK (typeof(sweep) = 'text'),
+  engine TEXT NOT NULL CHECK (typeof(engine) = 'text'),
+  gpu_set TEXT NOT NULL CHECK (typeof(gpu_set) = 'text'),
+  gpu_uuids TEXT NOT NULL CHECK (typeof(gpu_uuids) = 'text'),
+  collective TEXT NOT NULL CHECK (typeof(collective) = 'text'),
+  parameters_hash TEXT NOT NULL CHECK (typeof(parameters_hash) = 'text'),
+  command TEXT NOT NULL CHECK (typeof(command) = 'text'),
+  environment TEXT NOT NULL CHECK (typeof(environment) = 'text'),
+  started_at_us INTEGER NOT NULL CHECK (typeof(started_at_us) = 'integer'),
+  pid INTEGER CHECK (typeof(pid) IN ('integer', 'null')),
+  start_ticks INTEGER CHECK (typeof(start_ticks) IN ('integer', 'null')),
+  ended_at_us INTEGER CHECK (typeof(ended_at_us) IN ('integer', 'null')),
+  duration_seconds REAL CHECK (duration_seconds IS NULL OR (typeof(duration_seconds) = 'real' AND duration_seconds BETWEEN -1.7976931348623157e308 AND 1.7976931348623157e308)),
+  cause TEXT,
+  exit_status INTEGER CHECK (typeof(exit_status) IN ('integer', 'null')),
+  outcome TEXT NOT NULL CHECK (typeof(outcome) = 'text'),
+  verdict TEXT NOT NULL CHECK (typeof(verdict) = 'text'),
+  reason TEXT NOT NULL CHECK (typeof(reason) = 'text'),
+  detail TEXT NOT NULL CHECK (typeof(detail) = 'text'),
+  tool_version TEXT NOT NULL CHECK (typeof(tool_version) = 'text'),
+  library_version TEXT NOT NULL CHECK (typeof(library_version) = 'text')
+);
+INSERT INTO "run" VALUES(1,'20261129T020000Z-000002','20261129T020000Z-000001','nightly','nccl-tests','all','["GPU-a", "GPU-b"]','all_reduce','p1','["/opt/nccl-tests/all_reduce_perf", "-b", "8"]','{"NCCL_DEBUG": "WARN"}',1795917600000000,NULL,NULL,1795917604000000,4.0,'exited',0,'ok','ok','','','','');
+CREATE TABLE run_output (
+  run INTEGER PRIMARY KEY REFERENCES run (number) ON DELETE CASCADE,
+  size_bytes INTEGER NOT NULL CHECK (typeof(size_bytes) = 'integer'),
+  zlib BLOB NOT NULL CHECK (typeof(zlib) = 'blob')
+);
+INSERT INTO "run_output" VALUES(1,10,X'789C2B4A2C57C82F2D29282D010015E0041C');
+CREATE TABLE series (
+  id INTEGER PRIMARY KEY,
+  sweep TEXT NOT NULL CHECK (typeof(sweep) = 'text'),
+  engine TEXT NOT NULL CHECK (typeof(engine) = 'text'),
+  gpu_set TEXT NOT NULL CHECK (typeof(gpu_set) = 'text'),
+  collective TEXT NOT NULL CHECK (typeof(collective) = 'text'),
+  datatype TEXT NOT NULL CHECK (typeof(datatype) = 'text'),
+  redop TEXT NOT NULL CHECK (typeof(redop) = 'text'),
+  size_bytes INTEGER NOT NULL CHECK (typeof(size_bytes) = 'integer'),
+  placement TEXT NOT NULL CHECK (typeof(placement) = 'text'),
+  parameters_hash TEXT NOT NULL CHECK (typeof(parameters_hash) = 'text'),
+  UNIQUE (sweep, engine, gpu_set, collective, parameters_hash, datatype, redop, size_bytes, placement)
+);
+INSERT INTO "series" VALUES(1,'nightly','nccl-tests','all','all_reduce','float','sum',8,'out_of_place','p1');
+INSERT INTO "series" VALUES(2,'nightly','nccl-tests','all','all_reduce','float','sum',16,'out_of_place','p1');
+CREATE TABLE snapshot (
+  id INTEGER PRIMARY KEY,
+  structure_hash TEXT NOT NULL CHECK (typeof(structure_hash) = 'text'),
+  structure BLOB NOT NULL CHECK (typeof(structure) = 'blob'),
+  document BLOB NOT NULL CHECK (typeof(document) = 'blob'),
+  first_seen_us INTEGER NOT NULL CHECK (typeof(first_seen_us) = 'integer'),
+  last_seen_us INTEGER NOT NULL CHECK (typeof(last_seen_us) = 'integer')
+);
+INSERT INTO "snapshot" VALUES(1,'5a0a9bbbdc6bf8889623289c89bf089961a9a172b826b46f8271220bab377be6',X'789CED575D6FD33014FD2B939FBB2A49D7B0E50D690826A48D177841C87292DBD69A63077F74ABA6FE77EE4DB2B543C809202110EB439A8F736EAE8FEF3D8E1F586DE5162C2B1E98F3C2032BD856A8006C36FC176C799ECCD3E5C53C3963FB195BB7C111FAED878FA7824EAA3670B15A492DFD2E1626395DA41400AA8A37A68608D6DB004748DE82AEA55E8F3356A2B4B28AE0305D25BF06E0B2664532C3ABE03C581E02DD6008DC80507EC31BE16E3BC470ED42D3088B03D441A9D963F8457F468A24FB5E1CAE4323BAF08724B4F118A06D8DF550930652D770CF8A74C61A688CDD4D13909803DE1B2F142F771E5C8492E66992A7D9AB459E24C495EB31E557423938824E90FE40D1C6D2E8CB6839A504357550302692164D2C5576FDE9EAF2EAF5C9BB2CE994E974D7F1E1910A7AABA4BE8DC9F68052E3413A1EDAF19AA3685DA5589C1A8F8A559297C18D8D6E40FB5D1B4B3843A46B01EA7EAE713A2C7750195DC748F9324751E88774EC6E278D8EE0CFF67B2ADEE3C419918B242D92649EB0EE5997E61A3458E1311E76C87D24E61203DEC91A3B47093D52A4CFA12381114EB9D2A0B073750513CDC4A26A2805B65AE5BF93E3477323DA1645B7E6CEF195902AD8295DF39C37BD7506F7E92D159F96D2383E3E6FEC229F53ED6304A2962F6EFC5B6E9CFD876E9CBDB8F1BFE3C6D98B1BFF61372E7FC58D31C4C638FFE8C695091A2F16682F55A8C59448E962DE3551FF6DCE952C2DBADD14E6F36FF581FFD33C699A26C42D131591D607A1C6E7FA16AC06C4B17C9EF6E3D2B2A21AA4CA11D21EB613274FCB185AF7D182A8600BB117B1EB9BCB376C929BA4E7F4D6AC73120B22D6B8ECE63DEBAB9B2C74A887C7B5F6E469FF7348B5FC9B5215DD0D576DB00BBA9D86930AB4E7FDFEEDF317BAD104256842BBA5768B0D6288ADB7B29648FF0693AAB813',X'789CED584D6FDB300CFD2B83CE89213B8DD7E636A0C3560C6877D876583108B2ACB442F5E1E9236D10F4BF8FB293C5A9D5243DF512234160F991A21EC947382BE4E903D7847A3443052ECA719E8F8B8B1FB898610C9FDF6884EE8D83A72BF4C0ADE61270659667181E54C678226A58C170C14268BC509C38CE8CAE1D9A4D333C42AC098499A0C1C7A4182161940AD19DF3D473B0D5E0C485A631D6F31A3D8F506DC5825B025F278C8ED005952142A7E738CBA717193E83CD36F6DDC3AD9D1495A576F9767B166A9AB2CA27ED690778E1C842581FA8ECA1BD0D7C8005F082EBDAD878DC85A805459B708F0FEFAE0940E9ED0A354C902AB82DF3339C43AADA20436857BF7CFF398E7B085DF32734CB474853C5FB7B5DFFBABABCFAF4E16B8193675B54C2B81419176596B650421B4B7450D5CEA1F214D4D441F236FE3D65A0B83290466F3C95A45A7AEEFA6ECB1C9779F17152629CDAA1B30D8ED703D3143E782185A31E0E4B6CFCE9E3B39445630DE3CEED78BEFD930232D1127FC7356F5DEB03EC6C8144D1A71E789A003F8ADADF1349F50B76F6435F384EC22D6F245DEE270E607A21857ED8616185E2528B871609CDA1EE887B29E339F1CBA65FA3C5EBC87E0BEC29A161FD9E257CBA866FCA843420209D7CF50329A76581DB2B61CEAD35B64FC00A31CB40ECF2E72161A90A99D3CA0AB6E3608D9974E8D8F75148A5F81BBAB669EF82F310EDBAE3A34E732A21C38ABA8EFCF5BD0B4A811EA2990E520E43821406458936353FD0242040A4C51E603D0A3E9DCF85167ED9970E3C9EE449E5E89A356992C23731AB7076CD3851BB61BF525F4ADCBD44CEA974FBA05009BA16FAEE0813CED891716C9009E77B2C520566ACE52CF23DC3A994429BD0A681AAB6E6D1BDE128BB76732A64B0C7B006C11868364822DB28DCABE501E99B1BAB684CDF1AB457629203AF480CBC6A3BF08AF71B7829D53A0DBCD3C03B0DBCD3C03B0DBCD3C03B38F062C708C9B527EB373E5868A8B0DDCB1FACF5DEEFA0916D6FFA49BEE0FD9751747D73F93955514311CBCF538557B45A6639EDAB03BAF936F4D90EEA6D70D56E70F4BD83030EB5606B36EBB01E37FFFFA8C059541EA182A46D8D457571EC1E8A03367FFE0719E1C06F',1795917600000000,1795917600000000);
+CREATE TABLE sweep (
+  number INTEGER PRIMARY KEY,
+  id TEXT NOT NULL UNIQUE CHECK (typeof(id) = 'text'),
+  name TEXT NOT NULL CHECK (typeof(name) = 'text'),
+  trigger_kind TEXT NOT NULL CHECK (typeof(trigger_kind) = 'text'),
+  started_at_us INTEGER NOT NULL CHECK (typeof(started_at_us) = 'integer'),
+  planned_runs INTEGER NOT NULL CHECK (typeof(planned_runs) = 'integer'),
+  ended_at_us INTEGER CHECK (typeof(ended_at_us) IN ('integer', 'null')),
+  duration_seconds REAL CHECK (duration_seconds IS NULL OR (typeof(duration_seconds) = 'real' AND duration_seconds BETWEEN -1.7976931348623157e308 AND 1.7976931348623157e308)),
+  outcome TEXT,
+  reason TEXT NOT NULL CHECK (typeof(reason) = 'text'),
+  detail TEXT NOT NULL CHECK (typeof(detail) = 'text')
+);
+INSERT INTO "sweep" VALUES(1,'20261129T020000Z-000001','nightly','window',1795917600000000,1,1795917620000000,20.0,'success','','');
+CREATE TABLE sweep_tally (
+  name TEXT PRIMARY KEY CHECK (typeof(name) = 'text'),
+  runs INTEGER NOT NULL CHECK (typeof(runs) = 'integer'),
+  consecutive_failures INTEGER NOT NULL CHECK (typeof(consecutive_failures) = 'integer'),
+  consecutive_skips INTEGER NOT NULL CHECK (typeof(consecutive_skips) = 'integer'),
+  last_run_at_us INTEGER CHECK (typeof(last_run_at_us) IN ('integer', 'null')),
+  last_run_duration_seconds REAL NOT NULL CHECK (typeof(last_run_duration_seconds) = 'real' AND last_run_duration_seconds BETWEEN -1.7976931348623157e308 AND 1.7976931348623157e308),
+  last_run_success INTEGER CHECK (typeof(last_run_success) IN ('integer', 'null')),
+  last_success_at_us INTEGER CHECK (typeof(last_success_at_us) IN ('integer', 'null'))
+) WITHOUT ROWID;
+INSERT INTO "sweep_tally" VALUES('nightly',1,0,0,1795917620000000,20.0,1,1795917620000000);
+CREATE TABLE write_check (
+  id INTEGER PRIMARY KEY CHECK (id = 1),
+  at_us INTEGER NOT NULL CHECK (typeof(at_us) = 'integer')
+);
+CREATE INDEX sweep_by_name ON sweep (name, number);
+CREATE INDEX sweep_open ON sweep (number) WHERE ended_at_us IS NULL;
+CREATE INDEX run_by_sweep ON run (sweep_id);
+CREATE INDEX run_by_name ON run (sweep, number);
+CREATE INDEX run_open ON run (number) WHERE ended_at_us IS NULL;
+CREATE INDEX run_usable ON run
+    (sweep, engine, gpu_set, collective, number, parameters_hash, ended_at_us, outcome, reason)
+    WHERE ended_at_us IS NOT NULL AND outcome = 'ok' AND reason <> 'tainted';
+CREATE INDEX run_finished ON run (sweep, engine, gpu_set, collective, number, sweep_id, ended_at_us)
+    WHERE ended_at_us IS NOT NULL;
+CREATE INDEX point_by_series ON point (series, run);
+CREATE INDEX request_open ON request (id) WHERE state IN ('waiting', 'claimed');
+DELETE FROM "sqlite_sequence";
+INSERT INTO "sqlite_sequence" VALUES('request',1);
+COMMIT;
+PRAGMA user_version = 1;

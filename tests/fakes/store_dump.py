@@ -1,0 +1,54 @@
+"""Prints a filled history as SQL, as tests/data/store/v1.sql was made: `python tests/fakes/store_dump.py > v2.sql`.
+
+Once, when a schema version is released; tests/component/store/test_migrations.py says what must be in it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import sys
+import tempfile
+from pathlib import Path
+
+from history_values import (
+    NIGHT,
+    StandingClock,
+    ended,
+    make_point,
+    make_run,
+    make_snapshot,
+    make_sweep,
+    measured,
+)
+
+from gpumond.model.status import InventoryEntry
+from gpumond.store.sqlite import Store
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        with Store.open(Path(directory), clock=StandingClock()) as store:
+            fill(store)
+        with contextlib.closing(sqlite3.connect(Path(directory) / "history.db")) as connection:
+            version = connection.execute("PRAGMA user_version").fetchone()[0]
+            sys.stdout.writelines(f"{line}\n" for line in connection.iterdump())
+            sys.stdout.write(f"PRAGMA user_version = {version};\n")
+
+
+def fill(store: Store) -> None:
+    store.record_snapshot(make_snapshot())
+    store.accept_inventory(
+        [InventoryEntry(0, "GPU-a", "0000:01:00.0", "NVIDIA H200")], by="gpumond", reason="first seen"
+    )
+    sweep = make_sweep(id="20261129T020000Z-000001")
+    store.start_sweep(sweep)
+    run = measured(make_run(sweep, id="20261129T020000Z-000002"), make_point(8), make_point(16))
+    store.finish_run(run, output=b"raw output")
+    store.finish_sweep(ended(sweep))
+    store.add_request("pause", {"until": NIGHT.isoformat()}, by="root")
+    store.increment("sweep_preemptions", {"sweep": "nightly"})
+
+
+if __name__ == "__main__":
+    main()
