@@ -56,7 +56,11 @@ class Application:
             _asset(FAVICON, "favicon.svg", "image/svg+xml"),
             _asset("/favicon.ico", "favicon.svg", "image/svg+xml"),
         ]
-        return _SecurityHeaders(Starlette(routes=routes))
+        app = Starlette(routes=routes)
+        app.router.redirect_slashes = (
+            False  # a redirect would name the host that the client wrote into its request
+        )
+        return _SecurityHeaders(app)
 
     def page(self, request: Request) -> Response:  # noqa: ARG002 - a handler takes a request
         return HTMLResponse(render_page(self._board.status, self._clock.now()), headers=_UNCACHED)

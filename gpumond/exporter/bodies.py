@@ -121,13 +121,17 @@ class Bodies:
         version, status = self._board.versioned
         view, wanted = steady(status), self._wanted
         try:
-            bodies = self._render_view(view, wanted)
+            self._publish(version, view, self._render_view(view, wanted), wanted)
         except Exception:  # noqa: BLE001 - the thread must live on, whatever the library raises
             # Without a body every scrape renders for itself, and fails where it can be seen: `up` becomes 0.
+            self._publish(version, view, {}, wanted)
             self._log.exception("exposition_failed")
-            bodies = {}
+
+    def _publish(
+        self, version: int, view: HostStatus, bodies: dict[Format, Body], done: frozenset[Format]
+    ) -> None:
         with self._changed:
-            self._version, self._view, self._bodies, self._done = version, view, bodies, wanted
+            self._version, self._view, self._bodies, self._done = version, view, bodies, done
             self._changed.notify_all()
 
     def _render_view(self, view: HostStatus, wanted: frozenset[Format]) -> dict[Format, Body]:

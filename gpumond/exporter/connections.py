@@ -11,6 +11,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any
 
+import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEAD_SECONDS_MAX = 10.0
@@ -26,7 +27,7 @@ CONNECTIONS_MAX = 128
 """A fleet scrapes from a handful of addresses; a descriptor limit of 1024 stays far away."""
 
 HEAD_BYTES_MAX = 16 * 1024
-"""The head of a scrape has a few hundred bytes; a `?name[]=` list of all our metrics has three thousand."""
+"""Of a head that is not complete yet. A scrape's has a few hundred bytes, a `?name[]=` list of all our metrics 3000."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,9 @@ class GuardedProtocol(H11Protocol):
         super().on_response_complete()
         if self._is_answering():  # a request that the client had sent ahead
             self._on_request()
+        elif self.conn.trailing_data[0] or self.conn.their_state is h11.SEND_BODY:
+            # A part of the next request, or a body that nobody reads and that need not come.
+            self._arm_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._disarm_head()

@@ -13,6 +13,7 @@ import socket
 import threading
 
 import uvicorn
+from starlette.concurrency import run_in_threadpool
 
 from gpumond.board import StatusBoard
 from gpumond.clock import Clock
@@ -142,6 +143,7 @@ class _Server(uvicorn.Server):
 
     async def main_loop(self) -> None:
         self._loop = asyncio.get_running_loop()
+        await run_in_threadpool(int)  # the first use imports a backend: no scrape shall wait for that
         await self.on_tick(0)
         self.is_up.set()
         while not self.should_exit:

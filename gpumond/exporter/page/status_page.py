@@ -224,7 +224,7 @@ def _sweep_row(sweep: SweepStatus, now: datetime) -> list[Node]:
     has_run = sweep.last_run_at is not None
     return [
         label_value(sweep.name),
-        _sweep_state(sweep, now),
+        _sweep_state(sweep),
         age(sweep.last_run_at, now) if sweep.last_run_at else "never",
         duration(sweep.last_run_duration_seconds) if has_run else _NOTHING,
         age(sweep.due_at, now) if sweep.due_at else _NOTHING,
@@ -235,9 +235,9 @@ def _sweep_row(sweep: SweepStatus, now: datetime) -> list[Node]:
     ]
 
 
-def _sweep_state(sweep: SweepStatus, now: datetime) -> Node:
+def _sweep_state(sweep: SweepStatus) -> Node:
     if sweep.running_since is not None:
-        return join((_state("running", "good"), f" since {age(sweep.running_since, now)}"))
+        return join((_state("running", "good"), f" since {instant(sweep.running_since)}"))
     states = {True: _state("succeeded", "good"), False: _state("failed", "bad"), None: _state("waiting", "")}
     return states[sweep.last_run_success]
 

@@ -13,6 +13,7 @@ from gpumond.model.reading import NOT_SUPPORTED, Unreadable, UnreadableReason, V
 from gpumond.model.topology import Fabric, NvLinkRemote, P2pCapability, P2pStatus, SilentGpu
 
 U0, U1 = fakes.uuid_of(0), fakes.uuid_of(1)
+B1 = fakes.bus_id_of(1)
 
 
 @pytest.fixture
@@ -34,7 +35,7 @@ def with_links(status, **changes):
     return with_first_gpu(status, nvlinks=Value(links))
 
 
-def lose(status, reason, pci_bus_id=fakes.bus_id_of(1)):
+def lose(status, reason, pci_bus_id=B1):
     silent = SilentGpu(1, pci_bus_id, Unreadable(reason))
     return with_snapshot(status, gpus=status.snapshot.gpus[:1], silent_gpus=(silent,))
 
@@ -76,7 +77,7 @@ class TestPresence:
         new = replace(status.snapshot.gpus[1], uuid=GpuUuid("GPU-new"))
         status = with_snapshot(status, gpus=(status.snapshot.gpus[0], new))
         assert dict(hardware.gpu_present(status)) == {("0", U0): True, ("1", U1): False}
-        assert ("", "GPU-new", fakes.bus_id_of(1), "NVIDIA H200", "96.00.CF.00.01") in dict(hardware.gpu_info(status))
+        assert ("", "GPU-new", B1, "NVIDIA H200", "96.00.CF.00.01") in dict(hardware.gpu_info(status))
 
     def test_nothing_is_said_without_a_snapshot_or_a_driver(self, status):
         blind = with_snapshot(status, driver=Unreadable(UnreadableReason.DRIVER_MISMATCH), gpus=())
@@ -87,7 +88,7 @@ class TestPresence:
 
     def test_a_missing_gpu_keeps_its_info(self, status):
         status = with_snapshot(status, gpus=status.snapshot.gpus[:1])
-        assert ("1", U1, fakes.bus_id_of(1), "NVIDIA H200", "") in dict(hardware.gpu_info(status))
+        assert ("1", U1, B1, "NVIDIA H200", "") in dict(hardware.gpu_info(status))
 
 
 class TestNodeInfo:
@@ -167,7 +168,10 @@ class TestLinks:
         }
 
     def test_a_link_that_is_down(self, status):
-        assert dict(hardware.gpu_link_up(with_links(status, is_up=Value(False))))["0", U0, "3", "nvlink"] is False
+        assert (
+            dict(hardware.gpu_link_up(with_links(status, is_up=Value(False))))["0", U0, "3", "nvlink"]
+            is False
+        )
 
     def test_errors_behind_a_switch_are_told_by_link(self, status):
         samples = dict(hardware.gpu_link_errors(with_links(status, errors=Value({"replay": 7}))))
@@ -175,7 +179,9 @@ class TestLinks:
         assert mine == {("0", U0, str(link), "nvlink", "replay"): 7 for link in range(18)}
 
     def test_errors_of_direct_links_are_summed(self, status):
-        status = with_links(status, remote_type=Value(NvLinkRemote.GPU), errors=Value({"replay": 7, "recovery": 1}))
+        status = with_links(
+            status, remote_type=Value(NvLinkRemote.GPU), errors=Value({"replay": 7, "recovery": 1})
+        )
         samples = dict(hardware.gpu_link_errors(status))
         mine = {labels: value for labels, value in samples.items() if labels[0] == "0"}
         assert mine == {("0", U0, "", "nvlink", "replay"): 126, ("0", U0, "", "nvlink", "recovery"): 18}
@@ -206,7 +212,9 @@ def test_fabric_readiness(fabric, ready):
 
 
 def test_nics(status):
-    assert dict(hardware.nic_info(status)) == {("mlx5_0", "0000:60:00.0", "a088:c203:00ab:0000", "InfiniBand"): 1}
+    assert dict(hardware.nic_info(status)) == {
+        ("mlx5_0", "0000:60:00.0", "a088:c203:00ab:0000", "InfiniBand"): 1
+    }
     assert dict(hardware.nic_port_up(status)) == {("mlx5_0", "1"): True}
     assert dict(hardware.nic_gpu_link_info(status)) == {
         ("mlx5_0", "0", U0, "PIX"): 1,
