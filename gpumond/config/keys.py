@@ -18,7 +18,7 @@ from pydantic.fields import FieldInfo
 
 from gpumond.config.schema import Config
 from gpumond.config.table import Restart, Table
-from gpumond.config.values import Kind
+from gpumond.config.values import Between, Kind
 
 ANY_NAME: Final = "NAME"
 """Stands in a path for a name that the operator chooses."""
@@ -45,6 +45,7 @@ class Key:
     description: str
     examples: tuple[str, ...]
     needs_restart: bool
+    bounds: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,16 @@ def _key(name: str, field: FieldInfo) -> Key:
         description=field.description or "",
         examples=tuple(to_toml(example, shape) for example in field.examples or ()),
         needs_restart=any(isinstance(mark, Restart) for mark in field.metadata),
+        bounds=_bounds(field),
     )
+
+
+def _bounds(field: FieldInfo) -> str:
+    for mark in field.metadata:
+        limits = getattr(mark, "func", None)
+        if isinstance(limits, Between):
+            return f"{limits.show(limits.least)} to {limits.show(limits.most)}"
+    return ""
 
 
 def model_at(path: Sequence[str | int]) -> type[Table] | None:

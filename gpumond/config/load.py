@@ -12,13 +12,14 @@ import os
 import re
 import stat
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from pydantic import ValidationError
 
 from gpumond.config.changes import ConfigDiff, diff, hash_of
-from gpumond.config.lines import index_lines
+from gpumond.config.lines import KeyPath, index_lines
 from gpumond.config.problems import problem_of, problem_of_misfit
 from gpumond.config.references import check_references
 from gpumond.config.schema import Config
@@ -31,6 +32,9 @@ DEFAULT_FILE: Final = Path("/etc/gpumond/config.toml")
 
 LARGEST_FILE_BYTES: Final = 1 << 20
 """The example with all its comments is 1 % of this; a log or an image by mistake is more."""
+
+LONGEST_LINE_CHARACTERS: Final = 1 << 12
+"""tomllib takes quadratic time for a dotted key: 5 s for one of 8,000 parts (measured), for ever for one of a megabyte."""
 
 MOST_PROBLEMS: Final = 100
 """More than a person reads. A file of a megabyte can hold a hundred thousand."""
@@ -56,8 +60,7 @@ def default_config() -> Config:
 
 def parse(text: str, *, name: str) -> Config:
     """The configuration in a text that is called `name` in messages. Raises ConfigError with every problem in it."""
-    document = _toml(text, name)
-    lines = index_lines(text.replace("\r\n", "\n"))
+    document, lines = _toml(text, name)
     misfits = check_references(document, lines)
     try:
         config = Config.model_validate(document, context=FROM_FILE)
@@ -76,9 +79,12 @@ def parse(text: str, *, name: str) -> Config:
     raise ConfigError(tuple(problems))
 
 
-def _toml(text: str, name: str) -> dict[str, Any]:
+def _toml(text: str, name: str) -> tuple[dict[str, Any], Mapping[KeyPath, int]]:
+    for number, line in enumerate(text.split("\n"), start=1):
+        if len(line) > LONGEST_LINE_CHARACTERS:
+            raise _one_problem(name, f"is longer than {LONGEST_LINE_CHARACTERS} characters", line=number)
     try:
-        return tomllib.loads(text)
+        return tomllib.loads(text), index_lines(text)
     except RecursionError:
         raise _one_problem(name, "lists or tables are nested too deep") from None
     except ValueError as error:  # TOMLDecodeError, and int() on thousands of digits

@@ -16,7 +16,7 @@ from typing import Any, Final
 from pydantic_core import ErrorDetails
 
 from gpumond.config.keys import key_names, model_at, sections
-from gpumond.config.lines import Path, line_of
+from gpumond.config.lines import KeyPath, line_of
 from gpumond.config.references import Misfit
 from gpumond.errors import ConfigProblem
 
@@ -27,10 +27,6 @@ _MAPPING_KEY: Final = "[key]"
 """How pydantic marks that the key of a mapping is meant, not its value."""
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
-
-
-def _bound(words: str, name: str) -> Callable[[Mapping[str, Any]], str]:
-    return lambda context: f"must be {words} {context[name]:g}"
 
 
 def _one_of(context: Mapping[str, Any]) -> str:
@@ -55,15 +51,11 @@ _PHRASES: Final[dict[str, str | Callable[[Mapping[str, Any]], str]]] = {
     "mapping_type": "must be a table",
     "model_type": "must be a table",
     "model_attributes_type": "must be a table",
-    "greater_than": _bound("more than", "gt"),
-    "greater_than_equal": _bound("at least", "ge"),
-    "less_than": _bound("less than", "lt"),
-    "less_than_equal": _bound("at most", "le"),
 }
 
 
 def problem_of(
-    error: ErrorDetails, document: Mapping[str, Any], lines: Mapping[Path, int], *, file: str
+    error: ErrorDetails, document: Mapping[str, Any], lines: Mapping[KeyPath, int], *, file: str
 ) -> ConfigProblem:
     """One finding of pydantic about `document`."""
     path = _path_in(error["loc"], document)
@@ -76,7 +68,7 @@ def problem_of(
 
 
 def problem_of_misfit(
-    misfit: Misfit, document: Mapping[str, Any], lines: Mapping[Path, int], *, file: str
+    misfit: Misfit, document: Mapping[str, Any], lines: Mapping[KeyPath, int], *, file: str
 ) -> ConfigProblem:
     value: Any = document
     for part in misfit.path:
@@ -100,9 +92,9 @@ def quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=not text.isprintable())
 
 
-def _path_in(location: Sequence[str | int], document: Mapping[str, Any]) -> Path:
+def _path_in(location: Sequence[str | int], document: Mapping[str, Any]) -> KeyPath:
     """pydantic's location as a path of the document: without marks, and without `uuids` where a list was written."""
-    path: Path = ()
+    path: KeyPath = ()
     here: Any = document
     for part in location:
         if part == _MAPPING_KEY or (isinstance(here, list) and isinstance(part, str)):
@@ -115,7 +107,7 @@ def _path_in(location: Sequence[str | int], document: Mapping[str, Any]) -> Path
     return path
 
 
-def _phrase(error: ErrorDetails, path: Path) -> str:
+def _phrase(error: ErrorDetails, path: KeyPath) -> str:
     kind, context = error["type"], error.get("ctx", {})
     if kind == "tuple_type" and isinstance(error["input"], Mapping) and model_at(path) is not None:
         return f"must be an array of tables: write [[{dotted(path)}]]"
@@ -134,7 +126,7 @@ def _choices(context: Mapping[str, Any]) -> list[str]:
     return re.findall(r"'([^']*)'", str(context["expected"]))
 
 
-def _unknown_key(path: Path) -> str:
+def _unknown_key(path: KeyPath) -> str:
     *parent, name = path
     model = model_at(parent)
     near = difflib.get_close_matches(str(name), key_names(model) if model else (), n=1)
@@ -146,7 +138,7 @@ def _unknown_key(path: Path) -> str:
     return "unknown key"
 
 
-def _echo(path: Path, value: object) -> str:
+def _echo(path: KeyPath, value: object) -> str:
     """` (got ...)`, or nothing where the value must not be repeated."""
     if path[: len(_SECRET)] == _SECRET:
         return ""

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gpumond.config.lines import Path, line_of
+from gpumond.config.lines import KeyPath, line_of
 from gpumond.config.sweep_schema import ALL_GPUS
 
 
@@ -19,11 +19,11 @@ from gpumond.config.sweep_schema import ALL_GPUS
 class Misfit:
     """A mistake at a path of the document."""
 
-    path: Path
+    path: KeyPath
     message: str
 
 
-def check_references(document: Mapping[str, Any], lines: Mapping[Path, int]) -> tuple[Misfit, ...]:
+def check_references(document: Mapping[str, Any], lines: Mapping[KeyPath, int]) -> tuple[Misfit, ...]:
     """Every mistake that only shows when tables are read together."""
     sweeps = document.get("sweep")
     tables = [
@@ -36,8 +36,8 @@ def check_references(document: Mapping[str, Any], lines: Mapping[Path, int]) -> 
     return (*_same_names(tables, lines), *_unknown_sets(tables, known))
 
 
-def _same_names(tables: list[tuple[int, Any]], lines: Mapping[Path, int]) -> Iterator[Misfit]:
-    first: dict[str, Path] = {}
+def _same_names(tables: list[tuple[int, Any]], lines: Mapping[KeyPath, int]) -> Iterator[Misfit]:
+    first: dict[str, KeyPath] = {}
     for number, sweep in tables:
         name, path = sweep.get("name"), ("sweep", number, "name")
         if not isinstance(name, str):

@@ -1,6 +1,7 @@
 """What an operator may hand to a benchmark, and what not, because gpumond sets it or could no longer read the result.
 
-Pure. A check raises ValueError with a sentence that does not hold a value: an environment may carry a secret.
+Pure. process/environment.py refuses the same names again when a child is made: there it is the last line of defence,
+here the mistake has a file and a line. A check raises ValueError with a sentence that does not hold a value: an environment may carry a secret.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ RESERVED_ENVIRONMENT: Final = {
     "CUDA_VISIBLE_DEVICES": "is set by gpumond from gpu_sets",
     "ROCR_VISIBLE_DEVICES": "is set by gpumond from gpu_sets",
     "HIP_VISIBLE_DEVICES": "would be applied on top of gpu_sets",
+    "NCCL_TESTS_DEVICE": "would change which GPUs are measured",
+    "NCCL_TESTS_SPLIT": "would change which GPUs are measured together",
+    "NCCL_TESTS_SPLIT_MASK": "would change which GPUs are measured together",
     "CUDA_DEVICE_ORDER": "is set by gpumond to PCI_BUS_ID",
     "LD_LIBRARY_PATH": "is made from engines.nccl_tests.library_path",
     "PATH": "is made from engines.nccl_tests.directory",
@@ -37,7 +41,7 @@ RESERVED_ARGUMENTS: Final = {
     ("-o", "--op"): "is redop",
     ("-g", "--ngpus"): "is decided by gpu_sets",
     ("-t", "--nthreads"): "is decided by gpu_sets",
-    # Each of these leaves the layout of the table as it is and changes what it says (nccl-output.md).
+    # Each of these leaves the layout of the table as it is and changes what it says (read in nccl-tests 2.19).
     ("-N", "--run_cycles"): "repeats the table without a mark",
     ("-C", "--report_cputime"): "prints CPU time in the place of GPU time",
     ("-h", "--help"): "prints a help text and exits with 0",

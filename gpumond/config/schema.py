@@ -32,6 +32,7 @@ from gpumond.config.values import (
     ListenAddress,
     Name,
     Seconds,
+    between,
     bytes_between,
     seconds_between,
 )
@@ -71,7 +72,7 @@ class StoreConfig(Table):
         seconds_between(30 * SECONDS_PER_DAY, 36_500 * SECONDS_PER_DAY),
         Field(
             description="How long measured points, runs and topology changes are kept. A nightly sweep writes about "
-            "60 points a night. Below 30 days no baseline could be learned.",
+            "50 points a night. Below 30 days no baseline could be learned.",
             examples=["730d"],
         ),
     ] = 1_825.0 * SECONDS_PER_DAY
@@ -137,8 +138,8 @@ class SnapshotConfig(Table):
         Seconds,
         seconds_between(1, SECONDS_PER_DAY),
         Field(
-            description="From one snapshot to the next. A snapshot of 8 GPUs costs less than 2 s of a child process; "
-            "none is taken while a benchmark runs.",
+            description="From one snapshot to the next. A snapshot is a child process that lives for one or two "
+            "seconds.",
             examples=["5m"],
         ),
     ] = 60.0
@@ -153,9 +154,8 @@ class SnapshotConfig(Table):
     ] = 20.0
     errors_every: Annotated[
         StrictInt,
+        between(1, 10_000),
         Field(
-            ge=1,
-            le=10_000,
             description="Link error counters are read with every Nth snapshot: they are a quarter of its calls.",
             examples=[1],
         ),
@@ -163,16 +163,16 @@ class SnapshotConfig(Table):
 
 
 class GpuSetConfig(Table):
-    """A name for some GPUs of this host. Exactly one of the fields is set.
+    """A name for some GPUs of this host. The name `all` is built in and means every GPU.
 
-    A list of UUIDs in the place of the table means the same as `uuids`.
+    A set has either `uuids` or `numa_node`. Instead of a table the list of UUIDs itself may be written:
+    `pair = ["GPU-...", "GPU-..."]` in the table `[gpu_sets]`.
     """
 
     uuids: Annotated[
         UniqueList[GpuUuidText] | None,
         Field(
-            description="The members by UUID, as `gpumond topology` prints them. Instead of a table the list itself "
-            "may be written.",
+            description="The members by UUID, as `gpumond topology` prints them.",
             examples=[
                 ["GPU-5a0f8c1e-1b2c-4d3e-8f90-a1b2c3d4e5f6", "GPU-7c1e9d2f-2c3d-4e5f-9a01-b2c3d4e5f607"]
             ],
@@ -180,9 +180,8 @@ class GpuSetConfig(Table):
     ] = None
     numa_node: Annotated[
         StrictInt | None,
-        Field(
-            ge=0, le=4095, description="The members are all GPUs attached to this NUMA node.", examples=[0]
-        ),
+        between(0, 4095),
+        Field(description="The members are all GPUs attached to this NUMA node.", examples=[0]),
     ] = None
 
     @model_validator(mode="before")
@@ -203,9 +202,9 @@ class NcclTestsConfig(Table):
     directory: Annotated[
         AbsolutePath | None,
         Field(
-            description="The directory that holds `all_reduce_perf` and its siblings. If set, no other is looked "
-            "into. Otherwise the usual places of cloud images and packages are, then `PATH`; `gpumond doctor` "
-            "prints what it found.",
+            description="The directory that holds `all_reduce_perf` and its siblings. If set, it is the only one: "
+            "a typo must not measure another build. If not, the usual places of cloud images and packages are tried, "
+            "then `PATH`; `gpumond doctor` prints what it found.",
             examples=["/opt/nccl-tests/build"],
         ),
     ] = None
@@ -253,7 +252,7 @@ class BenchmarkConfig(Table):
         Field(
             description="Held while a benchmark runs, by whoever started it, so that two never meet on one machine. "
             "Everybody who measures must use the same file.",
-            examples=["/run/lock/gpumond/gpu.lock"],
+            examples=["/run/lock/gpu.lock"],
         ),
         NEEDS_RESTART,
     ] = Path("/run/lock/gpumond/gpu.lock")
@@ -279,9 +278,8 @@ class SimulateConfig(Table):
     ]
     pace: Annotated[
         Number,
+        between(0.001, 1000),
         Field(
-            gt=0,
-            le=1000,
             description="How many times faster than the real one a made-up benchmark runs.",
             examples=[10.0],
         ),

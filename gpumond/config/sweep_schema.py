@@ -25,6 +25,7 @@ from gpumond.config.values import (
     Name,
     Seconds,
     TimeWindow,
+    between,
     bytes_between,
     format_duration,
     format_size,
@@ -123,7 +124,7 @@ class SweepConfig(Table):
         ),
     ] = 2 * GIB
     step_factor: Annotated[
-        StrictInt, Field(ge=2, le=1024, description="From one size to the next.", examples=[4])
+        StrictInt, between(2, 1024), Field(description="From one size to the next.", examples=[4])
     ] = 2
     datatype: Annotated[
         Datatype, Field(description="The element type, as nccl-tests names it.", examples=["bfloat16"])
@@ -133,18 +134,16 @@ class SweepConfig(Table):
     ] = Redop.SUM
     warmup_iterations: Annotated[
         StrictInt,
+        between(0, 10_000),
         Field(
-            ge=0,
-            le=10_000,
             description="Untimed iterations before each size. nccl-tests' own default has changed from 5 to 1.",
             examples=[20],
         ),
     ] = 5
     iterations: Annotated[
         StrictInt,
+        between(1, 1_000_000),
         Field(
-            ge=1,
-            le=1_000_000,
             description="Timed iterations of each size. Fewer than 5 read lower, and noisier.",
             examples=[50],
         ),
@@ -176,8 +175,8 @@ class SweepConfig(Table):
     window: Annotated[
         Hours,
         Field(
-            description="When the sweep may run, by the clock on the wall: once a day, at its start plus the host's "
-            "offset; later if the GPUs are busy, never after its end. It may pass midnight.",
+            description="When the sweep may run, by the clock on the wall: once a day, from its start plus the host's "
+            "offset, and never after its end. It may pass midnight.",
             examples=["22:00-04:00"],
             validate_default=True,
         ),
@@ -193,7 +192,7 @@ class SweepConfig(Table):
     days: Annotated[
         UniqueList[Day],
         Field(
-            description="The days on which a window starts; one that passes midnight belongs to the day before it.",
+            description="The days on which a window starts.",
             examples=[["sat", "sun"]],
         ),
     ] = tuple(Day)

@@ -7,6 +7,7 @@ enumerations (measured).
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Annotated, Final, TypeAlias, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict
@@ -25,9 +26,9 @@ def _distinct(values: tuple[T, ...]) -> tuple[T, ...]:
     # Not by pydantic's Len: it counts what is left after bad members, and would call such a list empty.
     if not values:
         raise ValueError("must not be empty")
-    twice = [value for position, value in enumerate(values) if value in values[:position]]
+    twice = [str(value) for value, count in Counter(values).items() if count > 1]
     if twice:
-        raise ValueError(f"names {', '.join(dict.fromkeys(str(value) for value in twice))} twice")
+        raise ValueError(f"names {twice[0]} more than once")
     return values
 
 

@@ -211,11 +211,13 @@ def check_name(text: str) -> str:
     return text
 
 
-def check_gpu_uuid(text: str) -> str:
+def check_gpu_uuid(value: object) -> object:
     """A UUID as the driver prints it. An index is refused: it moves when a GPU is lost (DESIGN rule 5)."""
-    if _GPU_UUID.fullmatch(text) is None:
-        raise ValueError("must be a GPU's UUID, as `gpumond topology` prints it (an index may move)")
-    return text
+    if not isinstance(value, str) or _GPU_UUID.fullmatch(value) is None:
+        raise ValueError(
+            "must be the UUID that `gpumond topology` prints; an index would move when a GPU is lost"
+        )
+    return value
 
 
 def check_absolute_path(path: Path) -> Path:
@@ -278,28 +280,36 @@ Hours: TypeAlias = Annotated[
     Kind("times of day", str),
 ]
 Name: TypeAlias = Annotated[StrictStr, AfterValidator(check_name), Kind("name", str)]
-GpuUuidText: TypeAlias = Annotated[StrictStr, AfterValidator(check_gpu_uuid), Kind("GPU UUID", str)]
+GpuUuidText: TypeAlias = Annotated[StrictStr, BeforeValidator(check_gpu_uuid), Kind("GPU UUID", str)]
 AbsolutePath: TypeAlias = Annotated[Path, AfterValidator(check_absolute_path), Kind("absolute path", str)]
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    """A validator of bounds that can be read again by the documentation."""
+
+    least: float
+    most: float
+    show: Callable[[Any], str]
+
+    def __call__(self, value: float | None) -> float | None:
+        if value is not None and value < self.least:
+            raise ValueError(f"must be at least {self.show(self.least)}")
+        if value is not None and value > self.most:
+            raise ValueError(f"must be at most {self.show(self.most)}")
+        return value
 
 
 def seconds_between(least: float, most: float) -> AfterValidator:
     """Bounds of a duration, printed as one."""
-    return _between(least, most, format_duration)
+    return AfterValidator(Between(least, most, format_duration))
 
 
 def bytes_between(least: int, most: int) -> AfterValidator:
     """Bounds of a size, printed as one."""
-    return _between(least, most, format_size)
+    return AfterValidator(Between(least, most, format_size))
 
 
-def _between(least: float, most: float, show: Callable[[Any], str]) -> AfterValidator:
-    def check(value: float | None) -> float | None:
-        if value is None:
-            return None
-        if value < least:
-            raise ValueError(f"must be at least {show(least)}")
-        if value > most:
-            raise ValueError(f"must be at most {show(most)}")
-        return value
-
-    return AfterValidator(check)
+def between(least: float, most: float) -> AfterValidator:
+    """Bounds of a plain number."""
+    return AfterValidator(Between(least, most, str))
