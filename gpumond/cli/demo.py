@@ -68,7 +68,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    log.configure(level="info", form="auto")
+    log.configure(level="info", form="text")
     with tempfile.TemporaryDirectory(prefix="gpumond-demo-") as directory:
         text = _CONFIG.format(
             directory=directory, port=arguments.port, scenario=arguments.scenario, pace=arguments.pace
@@ -117,15 +117,11 @@ class Demo:
     def _summarise(self, daemon: Daemon, status: HostStatus) -> None:
         samples = _scrape(*daemon.address)
         gpus = len(status.snapshot.gpus) if status.snapshot else 0
-        print(f"\n{gpus} GPUs, {len(samples)} samples on /metrics, among them:")
-        for line in samples:
-            if line.startswith("gpumond_collective_busbw_bytes_per_second"):
-                print(f"  {line}")
-        for point in status.points:
+        largest = {point.collective: point for point in status.points}  # smallest first: the last one wins
+        print(f"\n{gpus} GPUs, {len(samples)} samples on /metrics. Simulated busbw of the largest size:")
+        for point in largest.values():
             size = format_bytes(point.size_bytes)
-            print(
-                f"  {point.collective.value:15} {size:>8}  {point.busbw_bytes_per_second / 1e9:7.2f} GB/s busbw"
-            )
+            print(f"  {point.collective.value:15} {size:>8}  {point.busbw_bytes_per_second / 1e9:7.2f} GB/s")
         sweep = status.sweeps[0]
         is_success = bool(sweep.last_run_success) and gpus > 0 and bool(status.points) and bool(samples)
         print(
