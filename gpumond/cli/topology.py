@@ -1,24 +1,27 @@
-"""`gpumond topology`: how the GPUs of this host are connected, read now, as a matrix or as JSON.
+"""`gpumond topology`: how the GPUs of this host are connected, as a matrix or as JSON: read now, or as stored.
 
-Needs no daemon, no configuration and no root. The facts go to standard output even where they are bad news; what is
+Reading now needs no daemon, no configuration and no root. The facts go to standard output even where they are bad news; what is
 wrong, and what to do about it, goes to standard error with the exit code.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
+from dataclasses import dataclass
+from pathlib import Path
 
 from gpumond import codec
+from gpumond.cli.options import add_config_option, load_config
 from gpumond.clock import SystemClock
-from gpumond.errors import GpumondError, HostError, NotEvaluatedError
+from gpumond.errors import ExitCode, GpumondError, HostError, NotEvaluatedError
+from gpumond.model.identity import GpuUuid
 from gpumond.model.reading import Unreadable, UnreadableReason
 from gpumond.model.topology import Snapshot
 from gpumond.probe.launcher import ProbeFailure, ProbeLauncher, ProbeResult, default_probe_command
 from gpumond.process.environment import probe_environment
-from gpumond.topology.matrix import link_labels, numbers_by_bus_id, render_matrix
+from gpumond.topology.matrix import gpu_names, link_labels, numbers_by_bus_id, render_matrix
 
 HELP = "show how the GPUs are connected, as nvidia-smi topo -m does, with affinity"
 
@@ -58,17 +61,34 @@ _PROBE_HINTS = {
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    source = parser.add_mutually_exclusive_group()
+    source.add_argument("--live", action="store_true", help="read this host now (the default)")
+    source.add_argument("--stored", action="store_true", help="show what the daemon stored last")
+    source.add_argument("--simulate", metavar="NAME", help="show the simulated host NAME instead of this one")
     parser.add_argument("--json", action="store_true", help="print the snapshot and the labels as JSON")
-    parser.add_argument("--simulate", metavar="NAME", help="show the simulated host NAME instead of this one")
+    add_config_option(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    snapshot = take_snapshot(arguments.simulate)
-    print(_as_json(snapshot) if arguments.json else _as_text(snapshot), end="", flush=True)
-    problem = problem_of(snapshot)
+    shown = _stored(arguments.config) if arguments.stored else _Shown(take_snapshot(arguments.simulate))
+    print(_as_json(shown) if arguments.json else _as_text(shown), end="", flush=True)
+    problem = problem_of(shown.snapshot)
     if problem is not None:
         raise problem
-    return 0
+    return ExitCode.HEALTHY
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """A snapshot and the numbers of its GPUs: those of the accepted inventory, where it comes from the store."""
+
+    snapshot: Snapshot
+    accepted: dict[GpuUuid, int] | None = None
+    is_stored: bool = False
+
+    @property
+    def numbers(self) -> dict[GpuUuid, int]:
+        return numbers_by_bus_id(self.snapshot) if self.accepted is None else self.accepted
 
 
 def take_snapshot(scenario: str | None) -> Snapshot:
@@ -83,6 +103,20 @@ def take_snapshot(scenario: str | None) -> Snapshot:
     if result.snapshot is None:
         raise _error_of(result)
     return result.snapshot
+
+
+def _stored(config_file: Path | None) -> _Shown:
+    from gpumond.store.sqlite import Store  # noqa: PLC0415 - reading this host needs no store
+
+    directory = load_config(config_file).store.directory
+    with Store.open(directory, clock=SystemClock(), read_only=True) as store:
+        snapshot = store.latest_snapshot()
+        inventory = store.accepted_inventory()
+    if snapshot is None:
+        raise NotEvaluatedError(
+            f"no snapshot is stored in {directory} yet", hint="Start the daemon, or leave out --stored."
+        )
+    return _Shown(snapshot, {entry.uuid: entry.number for entry in inventory} or None, is_stored=True)
 
 
 def problem_of(snapshot: Snapshot) -> GpumondError | None:
@@ -107,23 +141,33 @@ def _error_of(result: ProbeResult) -> GpumondError:
 
 
 def _simulated_probe_command(scenario: str) -> tuple[str, ...]:
+    from gpumond.simulate.scenario import load_scenario  # noqa: PLC0415 - only a made-up host needs it
+
+    load_scenario(scenario)  # a typo is the user's error, not the probe's
     return (sys.executable, "-I", "-m", "gpumond.simulate.probe", scenario)
 
 
-def _as_text(snapshot: Snapshot) -> str:
+def _as_text(shown: _Shown) -> str:
+    snapshot = shown.snapshot
     banner = f"Simulated host: {snapshot.simulated}\n\n" if snapshot.simulated else ""
-    return banner + render_matrix(snapshot) if snapshot.gpus or snapshot.silent_gpus else banner
+    if shown.is_stored:
+        # The store keeps one document for as long as the structure stays: usage in it is as old as that.
+        banner += f"Stored: like this since {snapshot.taken_at:%Y-%m-%d %H:%M:%S} UTC\n\n"
+    if not snapshot.gpus and not snapshot.silent_gpus:
+        return banner
+    return banner + render_matrix(snapshot, shown.numbers)
 
 
-def _as_json(snapshot: Snapshot) -> str:
+def _as_json(shown: _Shown) -> str:
     """The labels under the keys of a parsed `nvidia-smi topo -m`, and beside them everything that was read."""
-    numbers = numbers_by_bus_id(snapshot)
+    snapshot = shown.snapshot
+    names = gpu_names(snapshot, shown.numbers)
     document = {
-        "gpus": [f"GPU{number}" for number in sorted(numbers.values())],
-        "gpu_uuids": {f"GPU{number}": uuid for uuid, number in numbers.items()},
+        "gpus": list(names.values()),
+        "gpu_uuids": {name: uuid for uuid, name in names.items()},
         "nics": [f"NIC{place}" for place, _ in enumerate(snapshot.nics)],
         "nic_names": {f"NIC{place}": nic.name for place, nic in enumerate(snapshot.nics)},
-        "links": link_labels(snapshot, numbers),
-        "snapshot": json.loads(codec.encode(snapshot)),
+        "links": link_labels(snapshot, shown.numbers),
+        "snapshot": snapshot,
     }
-    return json.dumps(document, indent=1) + "\n"
+    return codec.encode(document, indent=1).decode() + "\n"

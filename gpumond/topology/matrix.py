@@ -61,9 +61,20 @@ def numbers_by_bus_id(snapshot: Snapshot) -> dict[GpuUuid, int]:
     return {gpu.uuid: places.index(gpu.pci_bus_id) for gpu in snapshot.gpus}
 
 
+def gpu_names(snapshot: Snapshot, numbers: Mapping[GpuUuid, int]) -> dict[GpuUuid, str]:
+    """In the order of the numbers. A GPU without a number is new: it goes by its bus id, behind the others."""
+    ordered = sorted(
+        snapshot.gpus,
+        key=lambda gpu: (numbers.get(gpu.uuid, len(numbers) + len(snapshot.gpus)), gpu.pci_bus_id),
+    )
+    return {
+        gpu.uuid: f"GPU{numbers[gpu.uuid]}" if gpu.uuid in numbers else str(gpu.pci_bus_id) for gpu in ordered
+    }
+
+
 def cells_of(snapshot: Snapshot, numbers: Mapping[GpuUuid, int]) -> dict[tuple[str, str], str]:
     """Every cell of the table by row and column, the diagonal left out: `("GPU0", "NIC1")` -> `PIX`."""
-    names = _gpu_names(snapshot, numbers)
+    names = gpu_names(snapshot, numbers)
     cells = {}
     for one in snapshot.gpus:
         for other in snapshot.gpus:
@@ -106,17 +117,6 @@ def render_matrix(snapshot: Snapshot, numbers: Mapping[GpuUuid, int] | None = No
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _gpu_names(snapshot: Snapshot, numbers: Mapping[GpuUuid, int]) -> dict[GpuUuid, str]:
-    """In the order of the numbers. A GPU without a number is new: it goes by its bus id, behind the others."""
-    ordered = sorted(
-        snapshot.gpus,
-        key=lambda gpu: (numbers.get(gpu.uuid, len(numbers) + len(snapshot.gpus)), gpu.pci_bus_id),
-    )
-    return {
-        gpu.uuid: f"GPU{numbers[gpu.uuid]}" if gpu.uuid in numbers else str(gpu.pci_bus_id) for gpu in ordered
-    }
-
-
 def _label(pair: GpuPair | None) -> str:
     return UNKNOWN if pair is None else link_label(pair)
 
@@ -130,7 +130,7 @@ def _level(level: PathLevel | None) -> str:
 
 def _table(snapshot: Snapshot, numbers: Mapping[GpuUuid, int]) -> str:
     cells = cells_of(snapshot, numbers)
-    names = _gpu_names(snapshot, numbers)
+    names = gpu_names(snapshot, numbers)
     nics = [f"NIC{place}" for place, _ in enumerate(snapshot.nics)]
     devices = [*names.values(), *nics]
     rows = [["", *devices, *AFFINITY_COLUMNS]]
@@ -179,7 +179,7 @@ def _nic_legend(nics: Sequence[Nic]) -> str:
 def _gpu_legend(snapshot: Snapshot, numbers: Mapping[GpuUuid, int]) -> str:
     if not snapshot.gpus:
         return ""
-    names = _gpu_names(snapshot, numbers)
+    names = gpu_names(snapshot, numbers)
     gpus = {gpu.uuid: gpu for gpu in snapshot.gpus}
     rows = [
         ["", f"{name}:", uuid, gpus[uuid].pci_bus_id, _text(gpus[uuid].name)] for uuid, name in names.items()
@@ -206,7 +206,7 @@ def _p2p(snapshot: Snapshot, numbers: Mapping[GpuUuid, int]) -> str:
     """One line a capability: what most pairs answer, then the exceptions, each with its direction."""
     if not snapshot.pairs:
         return ""
-    names = _gpu_names(snapshot, numbers)
+    names = gpu_names(snapshot, numbers)
     rows = [
         ["", capability.value, _p2p_line(snapshot.pairs, capability, names)] for capability in P2pCapability
     ]
