@@ -1,15 +1,15 @@
 """Ends whatever a supervised child left behind: grandchildren with a session of their own, orphans of a dead daemon.
 
 A process is signalled through a pidfd that was opened before its identity was checked: never a process that merely has
-a number which once was ours. What scrubs its environment *and* leaves the session *and* outlives its parent is not
-found: only a cgroup holds that (deploy/systemd, KillMode).
+a number which once was ours. What scrubs its environment *and* leaves the session *and* outlives its parent unseen is
+not found: only a cgroup holds that (KillMode of the unit).
 """
 
 from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from gpumond.clock import Clock
@@ -29,17 +29,23 @@ class KillReport:
 
 
 def kill_leftover(
-    pid: int, start_ticks: int, *, clock: Clock, wait_seconds: float = LEFTOVER_WAIT_SECONDS
+    pid: int,
+    start_ticks: int,
+    *,
+    clock: Clock,
+    wait_seconds: float = LEFTOVER_WAIT_SECONDS,
+    known: Iterable[ProcessStat] = (),
 ) -> KillReport:
     """SIGKILL the child with this identity and all that it started, whether it still exists or not, and wait for the
     end of them, at most `wait_seconds`. For runs that a dead daemon left open, and for the end of every run.
     """
     deadline = clock.monotonic() + wait_seconds
     killed: set[int] = set()
-    while living := living_family(pid, start_ticks):
+    while living := living_family(pid, start_ticks, known):
         killed |= signal_all(living, signal.SIGKILL)
         if not _wait_until_gone(living, deadline, clock):
             break
+        known = living
     return KillReport(tuple(sorted(killed)), tuple(sorted(stat.pid for stat in living)))
 
 
@@ -52,15 +58,11 @@ def _wait_until_gone(processes: Sequence[ProcessStat], deadline: float, clock: C
     return True
 
 
-def living_family(pid: int, start_ticks: int) -> list[ProcessStat]:
+def living_family(pid: int, start_ticks: int, known: Iterable[ProcessStat] = ()) -> list[ProcessStat]:
+    """`known` is who belonged to it at an earlier look: it still does, also after its parent's end."""
     marker = f"{child.MARKER}={child.marker_of(pid, start_ticks, child.boot_id())}"
-    family = find_family(pid, start_ticks, marker)
+    family = find_family(pid, start_ticks, marker, known)
     return [stat for stat in family if process_is_alive(stat.pid, stat.start_ticks)]
-
-
-def signal_family(pid: int, start_ticks: int, number: signal.Signals) -> None:
-    """Once, without waiting for what comes of it."""
-    signal_all(living_family(pid, start_ticks), number)
 
 
 def family_is_alive(pid: int, start_ticks: int) -> bool:

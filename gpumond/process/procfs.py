@@ -104,21 +104,23 @@ def summarise_threads(threads: Sequence[ThreadState]) -> str:
     )
 
 
-def find_family(pid: int, start_ticks: int, marker: str) -> list[ProcessStat]:
+def find_family(
+    pid: int, start_ticks: int, marker: str, known: Iterable[ProcessStat] = ()
+) -> list[ProcessStat]:
     """Every process, dead ones too, that belongs to a supervised child, whether the child itself still exists or not.
 
-    Those are: the child; its session and its descendants, while its pid is still its own; and whoever carries its
-    `marker` (`NAME=value`) in the environment. Without the child, only the marker counts: its session number may
-    meanwhile belong to somebody's login.
+    Those are: the child; its session, while its pid is still its own; who was `known` to belong; whoever carries its
+    `marker` (`NAME=value`) in the environment; and the descendants of all these. Without the child its session number
+    does not count: it may meanwhile belong to somebody's login.
     """
     younger = [stat for stat in read_all_stats() if stat.start_ticks >= start_ticks]
-    family: dict[int, ProcessStat] = {}
-    if any(stat.pid == pid and stat.start_ticks == start_ticks for stat in younger):
-        family = {stat.pid: stat for stat in younger if pid in (stat.pid, stat.session)}
-        family |= _descendants(family, younger)
-    bearers = {
-        stat.pid: stat for stat in younger if stat.pid not in family and _carries_marker(stat.pid, marker)
-    }
+    identities = {(stat.pid, stat.start_ticks) for stat in known} | {(pid, start_ticks)}
+    family = {stat.pid: stat for stat in younger if (stat.pid, stat.start_ticks) in identities}
+    if pid in family:
+        family |= {stat.pid: stat for stat in younger if stat.session == pid}
+    family |= _descendants(family, younger)
+    strangers = [stat for stat in younger if stat.pid not in family]
+    bearers = {stat.pid: stat for stat in strangers if _carries_marker(stat.pid, marker)}
     return list({**family, **bearers, **_descendants(bearers, younger)}.values())
 
 

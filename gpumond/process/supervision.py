@@ -25,9 +25,9 @@ from gpumond.model.run import Cause
 from gpumond.process import child, explain
 from gpumond.process.cancellation import Cancellation
 from gpumond.process.command import Limits, ProcessResult
-from gpumond.process.leftovers import KillReport, kill_leftover, living_family, signal_family
+from gpumond.process.leftovers import KillReport, kill_leftover, living_family, signal_all
 from gpumond.process.output import BoundedOutput, LineSplitter
-from gpumond.process.procfs import ThreadState, read_thread_states, summarise_threads
+from gpumond.process.procfs import ProcessStat, ThreadState, read_thread_states, summarise_threads
 from gpumond.process.watchdog import RowWatchdog
 
 READ_BYTES = 64 * 1024
@@ -96,6 +96,7 @@ class Supervision:
         self._signalled_at: float | None = None
         self._cleared_at: float | None = None
         self._ignored_sigterm = False
+        self._family: list[ProcessStat] = []
         self._leftovers = KillReport()
         self._evidence: tuple[ThreadState, ...] = ()
 
@@ -201,11 +202,14 @@ class Supervision:
             self._end(Cause.CANCELLED, grace)
         elif self._stage is Stage.TERMINATING and self._signalled_at is not None:
             self._stage_deadline = min(self._stage_deadline, self._signalled_at + grace)
+        elif self._stage is Stage.EXITED:
+            self._stage_deadline = self._clock.monotonic()  # no more waiting for output: what is left must go
 
     # --- how it ends ---
 
     def _end(self, cause: Cause, grace_seconds: float) -> None:
         self._cause = cause
+        self._look_at_family()  # before SIGTERM makes orphans of those that hide
         if cause in EVIDENCE_CAUSES:
             self._take_evidence()
         self._signalled_at = self._clock.monotonic()
@@ -213,19 +217,20 @@ class Supervision:
             self._kill()
             return
         self._signal_group(signal.SIGTERM)
+        self._signal_group(signal.SIGCONT)  # a stopped process takes SIGTERM only once it runs again
         self._enter(Stage.TERMINATING, grace_seconds)
 
     def _kill(self) -> None:
         self._signal_group(signal.SIGKILL)
         self._enter(Stage.KILLED, self._limits.lost_seconds)
-        signal_family(self._child.pid, self._child.start_ticks, signal.SIGKILL)
+        self._look_at_family()
+        signal_all(self._family, signal.SIGKILL)
 
     def _give_up(self) -> None:
+        self._look_at_family()
         self._take_evidence()
         self._cause = Cause.LOST
-        self._leftovers = KillReport(
-            remaining=tuple(stat.pid for stat in living_family(self._child.pid, self._child.start_ticks))
-        )
+        self._leftovers = KillReport(remaining=tuple(sorted(stat.pid for stat in self._family)))
         self._enter(Stage.OVER, 0.0)
 
     def _leave(self) -> None:
@@ -235,10 +240,16 @@ class Supervision:
 
     def _clear(self) -> None:
         """End what the child left behind; its own zombie still guards its pid and its session."""
-        pid, ticks = self._child.pid, self._child.start_ticks
-        self._leftovers = kill_leftover(pid, ticks, clock=self._clock, wait_seconds=self._limits.lost_seconds)
+        self._leftovers = kill_leftover(
+            self._child.pid,
+            self._child.start_ticks,
+            clock=self._clock,
+            wait_seconds=self._limits.lost_seconds,
+            known=self._family,
+        )
         self._cleared_at = self._clock.monotonic()
         if self._leftovers.remaining:
+            self._look_at_family()
             self._take_evidence()
             self._cause = Cause.LOST
 
@@ -251,9 +262,11 @@ class Supervision:
         with suppress(OSError):
             os.killpg(self._child.pid, number)
 
+    def _look_at_family(self) -> None:
+        self._family = living_family(self._child.pid, self._child.start_ticks, self._family)
+
     def _take_evidence(self) -> None:
-        family = living_family(self._child.pid, self._child.start_ticks)
-        self._evidence = read_thread_states(stat.pid for stat in family)
+        self._evidence = read_thread_states(stat.pid for stat in self._family)
 
     # --- what is said about it ---
 
