@@ -22,7 +22,7 @@ PATH_DEFAULT = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 RESERVED = re.compile(
     r"CUDA_VISIBLE_DEVICES|CUDA_DEVICE_ORDER|ROCR_VISIBLE_DEVICES|HIP_VISIBLE_DEVICES|GPU_DEVICE_ORDINAL"
     r"|NVIDIA_VISIBLE_DEVICES|NCCL_DEBUG_FILE|NCCL_CONF_FILE|NCCL_TESTS_DEVICE|NCCL_TESTS_SPLIT(_MASK)?"
-    r"|HOME|LC_ALL|GPUMOND_.*"
+    r"|HOME|LC_ALL|PATH|LD_LIBRARY_PATH|GPUMOND_.*"
 )
 """Names that no configuration may set: which GPUs are measured, and where their output goes, is not a parameter."""
 

@@ -1,7 +1,8 @@
 """What is kept of a child's output, however much it prints, and its lines as they become complete. Pure.
 
 Invariants: memory is bounded by the limits alone; what was left out is counted and said in the output itself, between
-whole lines, so that a parser never reads half a number as a number.
+whole lines, so that a parser never reads half a number as a number. (Only a line longer than all that is kept is shown
+in part.)
 """
 
 from __future__ import annotations
