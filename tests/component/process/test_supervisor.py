@@ -59,6 +59,13 @@ class TestTheTable:
         assert 0 < result.cpu_seconds < result.duration_seconds
         assert (result.evidence, result.leftover_pids, result.clear_seconds) == ((), (), None)
 
+    def test_the_start_is_told_before_the_first_line(self, supervise):
+        told = []
+        supervise(
+            "echo", "row", on_start=lambda *_: told.append("start"), on_line=lambda _: told.append("line")
+        )
+        assert told == ["start", "line"]
+
     def test_a_hang_before_the_first_row(self, measure):
         result = measure(
             Script(ending=Ending.HANG, after_row=0), Limits(20, first_row_seconds=0.5, row_seconds=20)
