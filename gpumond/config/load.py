@@ -42,7 +42,7 @@ MOST_PROBLEMS: Final = 100
 _EXAMPLE_HINT: Final = (
     "config.example.toml holds every key with its default; a file with no key at all is valid too."
 )
-_QUOTES_HINT: Final = 'In TOML text stands in quotes (level = "info"), and a key has one value on its line.'
+_QUOTES_HINT: Final = 'In TOML text stands in quotes: level = "info".'
 
 _PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 _TWICE = re.compile(r"Cannot (?:declare \((.*?),?\) twice|overwrite a value)")
@@ -80,16 +80,21 @@ def parse(text: str, *, name: str) -> Config:
 
 
 def _toml(text: str, name: str) -> tuple[dict[str, Any], Mapping[KeyPath, int]]:
-    for number, line in enumerate(text.split("\n"), start=1):
-        if len(line) > LONGEST_LINE_CHARACTERS:
-            raise _one_problem(name, f"is longer than {LONGEST_LINE_CHARACTERS} characters", line=number)
+    _check_line_lengths(text, name)
     try:
         return tomllib.loads(text), index_lines(text)
     except RecursionError:
         raise _one_problem(name, "lists or tables are nested too deep") from None
     except ValueError as error:  # TOMLDecodeError, and int() on thousands of digits
         message, line = _syntax_message(str(error), text)
-        raise _one_problem(name, message, line=line, hint=_QUOTES_HINT) from None
+        hint = "" if "twice" in message else _QUOTES_HINT
+        raise _one_problem(name, message, line=line, hint=hint) from None
+
+
+def _check_line_lengths(text: str, name: str) -> None:
+    for number, line in enumerate(text.split("\n"), start=1):
+        if len(line) > LONGEST_LINE_CHARACTERS:
+            raise _one_problem(name, f"is longer than {LONGEST_LINE_CHARACTERS} characters", line=number)
 
 
 def _syntax_message(said: str, text: str) -> tuple[str, int]:

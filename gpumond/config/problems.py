@@ -48,7 +48,7 @@ _PHRASES: Final[dict[str, str | Callable[[Mapping[str, Any]], str]]] = {
     "finite_number": "must be a finite number",
     "path_type": "must be a path in quotes",
     "tuple_type": "must be a list in [ ]",
-    "mapping_type": "must be a table",
+    "dict_type": "must be a table",
     "model_type": "must be a table",
     "model_attributes_type": "must be a table",
 }
@@ -63,7 +63,12 @@ def problem_of(
         return ConfigProblem(file, line_of(path, lines), dotted(path), _unknown_key(path))
     message = _phrase(error, path)
     if error["type"] != "missing" and error["loc"][-1] != _MAPPING_KEY:
-        message += _echo(path, error["input"]) if path in lines else " (the default)"
+        is_default = path not in lines
+        message += (
+            " (the default)"
+            if is_default
+            else _echo(path, error["input"], is_type_wrong=error["type"] != "value_error")
+        )
     return ConfigProblem(file, line_of(path, lines), dotted(path), message)
 
 
@@ -73,7 +78,7 @@ def problem_of_misfit(
     value: Any = document
     for part in misfit.path:
         value = value[part]
-    message = misfit.message + _echo(misfit.path, value)
+    message = misfit.message + _echo(misfit.path, value, is_type_wrong=False)
     return ConfigProblem(file, line_of(misfit.path, lines), dotted(misfit.path), message)
 
 
@@ -129,7 +134,10 @@ def _choices(context: Mapping[str, Any]) -> list[str]:
 def _unknown_key(path: KeyPath) -> str:
     *parent, name = path
     model = model_at(parent)
-    near = difflib.get_close_matches(str(name), key_names(model) if model else (), n=1)
+    keys = key_names(model) if model else ()
+    near = difflib.get_close_matches(str(name), keys, n=1) or [
+        key for key in keys if key.startswith(str(name)) or str(name).startswith(key)
+    ]
     if near:
         return f"unknown key; did you mean {near[0]}?"
     elsewhere = [section.header for section in sections() if name in {key.name for key in section.keys}]
@@ -138,14 +146,13 @@ def _unknown_key(path: KeyPath) -> str:
     return "unknown key"
 
 
-def _echo(path: KeyPath, value: object) -> str:
-    """` (got ...)`, or nothing where the value must not be repeated."""
+def _echo(path: KeyPath, value: object, *, is_type_wrong: bool) -> str:
+    """` (got ...)`, or nothing where the value must not be repeated or would not help."""
     if path[: len(_SECRET)] == _SECRET:
         return ""
-    if isinstance(value, Mapping):
-        return " (got a table)"
-    if isinstance(value, list | tuple):
-        return " (got a list)"
+    if isinstance(value, Mapping | list | tuple):
+        kind = "table" if isinstance(value, Mapping) else "list"
+        return f" (got a {kind})" if is_type_wrong else ""
     text = _as_toml(value)
     if len(text) > LONGEST_ECHO_CHARACTERS:
         text = text[:LONGEST_ECHO_CHARACTERS] + " ..."

@@ -32,7 +32,7 @@ def check_references(document: Mapping[str, Any], lines: Mapping[KeyPath, int]) 
         if isinstance(sweep, Mapping)
     ]
     gpu_sets = document.get("gpu_sets")
-    known = [ALL_GPUS, *(gpu_sets if isinstance(gpu_sets, Mapping) else [])]
+    known = list(dict.fromkeys([ALL_GPUS, *(gpu_sets if isinstance(gpu_sets, Mapping) else [])]))
     return (*_same_names(tables, lines), *_unknown_sets(tables, known))
 
 

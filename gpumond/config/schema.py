@@ -187,7 +187,11 @@ class GpuSetConfig(Table):
     @model_validator(mode="before")
     @classmethod
     def _list_is_uuids(cls, value: object) -> object:
-        return {"uuids": value} if isinstance(value, list | tuple) else value
+        if isinstance(value, list | tuple):
+            return {"uuids": value}
+        if not isinstance(value, Mapping | GpuSetConfig):
+            raise ValueError("must be a list of UUIDs, or a table with uuids or numa_node")  # noqa: TRY004 - pydantic collects ValueErrors only
+        return value
 
     @model_validator(mode="after")
     def _one_of_both(self) -> Self:

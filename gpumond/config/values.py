@@ -240,15 +240,20 @@ class Kind:
     show: Callable[[Any], str]
 
 
-def _from_text(parse: Callable[[str], object], wrong_type: str) -> Callable[[object], object]:
-    def validate(value: object) -> object:
-        if isinstance(value, str):
-            return parse(value)
-        if isinstance(value, bool | int | float | list | dict):
-            raise ValueError(wrong_type)  # noqa: TRY004 - pydantic collects ValueErrors only
+def _listen_address(value: object) -> object:
+    if isinstance(value, ListenAddress):
         return value
+    if not isinstance(value, str):
+        raise ValueError('must be text in quotes, such as ":10061"')  # noqa: TRY004 - pydantic collects ValueErrors only
+    return parse_listen_address(value)
 
-    return validate
+
+def _window(value: object) -> object:
+    if isinstance(value, TimeWindow):
+        return value
+    if not isinstance(value, str):
+        raise ValueError('must be text in quotes, such as "02:00-05:00"')  # noqa: TRY004 - as above
+    return parse_window(value)
 
 
 def _seconds(value: object, info: ValidationInfo) -> object:
@@ -269,16 +274,8 @@ def _bytes(value: object) -> object:
 
 Seconds: TypeAlias = Annotated[float, BeforeValidator(_seconds), Kind("duration", format_duration)]
 Bytes: TypeAlias = Annotated[int, BeforeValidator(_bytes), Kind("size", format_size)]
-Address: TypeAlias = Annotated[
-    ListenAddress,
-    BeforeValidator(_from_text(parse_listen_address, 'must be text in quotes, such as ":10061"')),
-    Kind("host:port", str),
-]
-Hours: TypeAlias = Annotated[
-    TimeWindow,
-    BeforeValidator(_from_text(parse_window, 'must be text in quotes, such as "02:00-05:00"')),
-    Kind("times of day", str),
-]
+Address: TypeAlias = Annotated[ListenAddress, BeforeValidator(_listen_address), Kind("host:port", str)]
+Hours: TypeAlias = Annotated[TimeWindow, BeforeValidator(_window), Kind("times of day", str)]
 Name: TypeAlias = Annotated[StrictStr, AfterValidator(check_name), Kind("name", str)]
 GpuUuidText: TypeAlias = Annotated[StrictStr, BeforeValidator(check_gpu_uuid), Kind("GPU UUID", str)]
 AbsolutePath: TypeAlias = Annotated[Path, AfterValidator(check_absolute_path), Kind("absolute path", str)]

@@ -20,7 +20,7 @@ UTC_ZONE: Final = "UTC"
 _LOCALTIME: Final = Path("/etc/localtime")
 _TIMEZONE: Final = Path("/etc/timezone")
 _DATABASE: Final = "zoneinfo/"
-_SUGGESTION_CUTOFF: Final = 0.6
+_NEAR_ENOUGH: Final = 0.75
 
 
 def check_zone(name: str) -> str:
@@ -44,13 +44,13 @@ def _is_zone(name: str) -> bool:
 def _nearest_zone(name: str) -> str | None:
     zones = sorted(available_timezones())
     lower = {zone.lower(): zone for zone in zones}
-    whole = difflib.get_close_matches(name.lower(), lower, n=1, cutoff=0.8)
+    whole = difflib.get_close_matches(name.lower(), lower, n=1, cutoff=_NEAR_ENOUGH)
     if whole:
         return lower[whole[0]]
     # People write the city: Berlin, new_york.
     cities = {zone.rpartition("/")[2].lower(): zone for zone in zones if "/" in zone}
     city = name.rpartition("/")[2].lower().replace(" ", "_")
-    near = difflib.get_close_matches(city, cities, n=1, cutoff=_SUGGESTION_CUTOFF)
+    near = difflib.get_close_matches(city, cities, n=1, cutoff=_NEAR_ENOUGH)
     return cities[near[0]] if near else None
 
 
