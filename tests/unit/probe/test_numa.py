@@ -13,6 +13,7 @@ DENIED = Unreadable(UnreadableReason.NO_PERMISSION)
     ("sysfs_node", "memory", "cpus", "expected"),
     [
         (1, Value("0"), Value("0-31"), Value(1)),  # sysfs is trusted first
+        (0, Value("1"), Value("32-63"), Value(0)),  # also where it says 0
         (None, Value("0"), Value("32-63"), Value(0)),  # the VM of the capture: -1 in sysfs
         (None, Value("8"), NOT_SUPPORTED, Value(8)),  # POWER9: ids are labels
         (None, NOT_SUPPORTED, Value("32-63"), Value(1)),

@@ -25,6 +25,7 @@ GPU = chain(f"{SWITCH}/0000:17:00.0/0000:18:00.0")
             f"{SWITCH}/0000:17:02.0/0000:1a:00.0/0000:1b:00.0/0000:1c:00.0",
             "PXB",
         ),  # a switch behind the switch
+        (f"{SWITCH}/0000:17:02.0/0000:1a:00.0/0000:1b:00.0", "PXB"),  # a bridge behind the switch
         ("pci0000:15/0000:15:02.0/0000:20:00.0", "PHB"),  # another root port
         ("pci0000:15/0000:15:03.0", "PHB"),  # an endpoint in the root complex
     ],
