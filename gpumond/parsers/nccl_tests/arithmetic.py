@@ -11,9 +11,11 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from gpumond.model.benchmark import Collective, busbw_factor
-from gpumond.parsers.nccl_tests.layout import ELEMENT_BYTES, Cells, Layout, PlacementCells
+from gpumond.parsers.nccl_tests.fitting import Cells, PlacementCells
+from gpumond.parsers.nccl_tests.layout import ELEMENT_BYTES, Layout
 
 _FLOAT_NOISE = 1e-9  # of our own arithmetic, relative
 _BYTES_PER_MICROSECOND_PER_GBPS = 1_000
@@ -40,8 +42,7 @@ class Circumstances:
     ranks: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Interval:
+class Interval(NamedTuple):
     """Every value from `low` to `high`, none below 0."""
 
     low: float
@@ -92,14 +93,14 @@ def objection_to(cells: Cells, circumstances: Circumstances) -> str:
 
 
 def _not_a_number(cells: Cells) -> str:
-    for placement in cells.placements:
-        for name, cell in (("time", placement.time), ("algbw", placement.algbw), ("busbw", placement.busbw)):
-            if not math.isfinite(float(cell)):
+    for printed in cells.placements:
+        for name, cell in (("time", printed.time), ("algbw", printed.algbw), ("busbw", printed.busbw)):
+            if "n" in cell:
                 return f"{name} is {cell}"
-        if int(cells.size) > 0 and float(placement.time) == 0:
+        if not cells.layout.is_old and printed.check != "N/A" and "n" in printed.check:
+            return f"#wrong is {printed.check}"
+        if cells.size != "0" and float(printed.time) == 0:
             return "time is 0"
-        if not cells.layout.is_old and placement.check.lstrip("-") in ("nan", "inf"):
-            return f"#wrong is {placement.check}"
     return ""
 
 

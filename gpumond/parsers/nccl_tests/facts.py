@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 from gpumond.model.benchmark import Collective, Note, NoteKind
+from gpumond.parsers.nccl_tests.arithmetic import Circumstances
 
 MAX_RANKS = 65_536
 MAX_ERROR_CHARS = 300
@@ -237,16 +238,12 @@ class Facts:
         return next(iter(names)) if len(names) == 1 else None
 
     @property
-    def checked_collective(self) -> Collective | None:
+    def circumstances(self) -> Circumstances:
         """What the current rows are sure to be; a name in an echoed command may belong to another run."""
-        name = "all_reduce" if self._current == _ALL_REDUCE_BIAS else self._current
-        return Collective(name) if name in _COLLECTIVES else None
-
-    @property
-    def checked_ranks(self) -> int | None:
-        """None where the rule for busbw is unknown too: a program of a fork."""
-        is_foreign = self._current is not None and self.checked_collective is None
-        return None if is_foreign else self._rank_list.communicator_ranks
+        name = Collective.ALL_REDUCE if self._current == _ALL_REDUCE_BIAS else self._current
+        collective = Collective(name) if name in _COLLECTIVES else None
+        is_of_a_fork = name is not None and collective is None  # whose rule for busbw we do not know
+        return Circumstances(collective, None if is_of_a_fork else self._rank_list.communicator_ranks)
 
     @property
     def error(self) -> str | None:

@@ -1,4 +1,4 @@
-"""Which columns a table has, and whether a list of cells fits them.
+"""Which columns a table has.
 
 The header decides. Without a header (a log that was cut) the types of the cells do, over the layouts that
 nccl-tests and rccl-tests are known to print; never a column position, never a count of cells alone.
@@ -6,9 +6,8 @@ nccl-tests and rccl-tests are known to print; never a column position, never a c
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum, auto
 
 from gpumond.model.benchmark import Placement
@@ -49,34 +48,32 @@ _MEASURE = r"\d{1,15}(?:\.\d{1,6})?(?:e[+-]\d{2,3})?|-?nan|-?inf"
 _WRONG = r"0|[1-9]\d{0,14}|[1-9](?:\.\d{1,5})?e\+(?:0[6-9]|[1-9]\d)|N/A|-?nan|-?inf"  # %g from a million on
 _ERROR = r"\d(?:\.\d{1,5})?e[+-]\d{2,3}\*?|N/A|-?nan\*?|-?inf\*?"
 _WORD = r"(?!nan$|inf$)[A-Za-z]\w{0,31}"
-_CELL = {
-    column: re.compile(pattern, re.ASCII).fullmatch
-    for column, pattern in {
-        Column.SIZE: r"\d{1,18}",
-        Column.COUNT: r"\d{1,18}",
-        Column.TYPE: _WORD,
-        Column.REDOP: _WORD,
-        Column.ROOT: r"-1|\d{1,6}",
-        Column.TIME: _MEASURE,
-        Column.TIME_V1: r"\d{1,12}\.\d{3}",
-        Column.TIME_V2: r"\d{1,15}(?:\.\d{1,2})?(?:e\+\d\d)?|-?nan|-?inf",
-        Column.HIPEVT: rf"{_MEASURE}|N/A",
-        Column.ALGBW: _MEASURE,
-        Column.BUSBW: _MEASURE,
-        Column.WRONG: _WRONG,
-        Column.ERROR: _ERROR,
-        Column.BITDIFF: _WRONG,
-        Column.STATISTIC: rf"{_MEASURE}|N/A",
-        Column.DATE: r"\d{4}-\d\d-\d\d",
-        Column.CLOCK: r"\d\d:\d\d:\d\d",
-        Column.ALGO: rf"{_WORD}|N/A",
-        Column.PROTO: rf"{_WORD}|N/A",
-        Column.CHANNELS: r"\d{1,6}|N/A",
-        Column.OTHER: r"\S+",
-    }.items()
+CELL_PATTERNS = {
+    Column.SIZE: r"\d{1,18}",
+    Column.COUNT: r"\d{1,18}",
+    Column.TYPE: _WORD,
+    Column.REDOP: _WORD,
+    Column.ROOT: r"-1|\d{1,6}",
+    Column.TIME: _MEASURE,
+    Column.TIME_V1: r"\d{1,12}\.\d{3}",
+    Column.TIME_V2: r"\d{1,15}(?:\.\d{1,2})?(?:e\+\d\d)?|-?nan|-?inf",
+    Column.HIPEVT: rf"{_MEASURE}|N/A",
+    Column.ALGBW: _MEASURE,
+    Column.BUSBW: _MEASURE,
+    Column.WRONG: _WRONG,
+    Column.ERROR: _ERROR,
+    Column.BITDIFF: _WRONG,
+    Column.STATISTIC: rf"{_MEASURE}|N/A",
+    Column.DATE: r"\d{4}-\d\d-\d\d",
+    Column.CLOCK: r"\d\d:\d\d:\d\d",
+    Column.ALGO: rf"{_WORD}|N/A",
+    Column.PROTO: rf"{_WORD}|N/A",
+    Column.CHANNELS: r"\d{1,6}|N/A",
+    Column.OTHER: r"\S+",
 }
+"""What a cell of each column looks like; ASCII."""
 CHECKS = frozenset((Column.WRONG, Column.ERROR))
-_TIMES = frozenset((Column.TIME, Column.TIME_V1, Column.TIME_V2))
+TIMES = frozenset((Column.TIME, Column.TIME_V1, Column.TIME_V2))
 _TAIL = frozenset((Column.DATE, Column.CLOCK, Column.ALGO, Column.PROTO, Column.CHANNELS))
 
 _NAMES: dict[str, tuple[Column, ...]] = {
@@ -134,47 +131,6 @@ class Layout:
     @property
     def last(self) -> Column:
         return (self.tail or self.placement)[-1]
-
-
-@dataclass(frozen=True, slots=True)
-class PlacementCells:
-    """One placement of a row, as printed."""
-
-    placement: Placement
-    time: str
-    algbw: str
-    busbw: str
-    check: str
-
-
-@dataclass(frozen=True, slots=True)
-class Cells:
-    """The cells of one row that matter, as printed. `redop` and `root` are empty where blank or not promised."""
-
-    size: str
-    count: str
-    type: str
-    redop: str
-    root: str
-    placements: tuple[PlacementCells, ...]
-    layout: Layout
-
-
-class Fit(Enum):
-    COMPLETE = auto()
-    OPEN = auto()  # ends between two prints: the rest may follow
-    TORN = auto()  # ends inside a print
-    MISFIT = auto()
-
-
-@dataclass(frozen=True, slots=True)
-class Fitted:
-    """How cells fit a layout. `measures` counts the fitting cells behind the left part; `detail` says what did not fit."""
-
-    fit: Fit
-    measures: int = 0
-    detail: str = ""
-    cells: Cells | None = None
 
 
 def layout_of_header(words: Sequence[str], title: frozenset[Placement]) -> Layout | None:
@@ -276,81 +232,3 @@ KNOWN_LAYOUTS = (
     ),
 )
 """What a row may look like where no header says it. Always two placements: half a row looks like a row with one."""
-
-
-def fit(layout: Layout, words: Sequence[str], breaks: frozenset[int] = frozenset()) -> Fitted:
-    """How `words` fit `layout`; `breaks` are the places where a print ended, which only the layout's own may."""
-    parts: list[dict[Column, str]] = []
-    boundaries = {0}
-    position = 0
-    for columns in (layout.left, *(layout.placement for _ in layout.placements)):
-        if parts and position == len(words):
-            return _judged(Fit.OPEN, layout, position, "a placement is missing", breaks - boundaries)
-        part, length, detail = _take(columns, words[position:])
-        position += length
-        if detail:
-            kind = Fit.TORN if position == len(words) else Fit.MISFIT
-            return _judged(kind, layout, position, detail, frozenset())
-        boundaries.add(position)
-        parts.append(part)
-    kind, detail = _fit_tail(layout.tail, words[position:])
-    fitted = _judged(kind, layout, position, detail, breaks - boundaries)
-    return replace(fitted, cells=_cells_of(layout, parts)) if fitted.fit is Fit.COMPLETE else fitted
-
-
-def _judged(kind: Fit, layout: Layout, position: int, detail: str, bad_breaks: frozenset[int]) -> Fitted:
-    if bad_breaks:
-        kind, detail = Fit.MISFIT, "broken inside a print"
-    return Fitted(kind, measures=max(0, position - len(layout.left)), detail=detail)
-
-
-def _take(columns: Sequence[Column], words: Sequence[str]) -> tuple[dict[Column, str], int, str]:
-    """One print's cells from the start of `words`: (cells, how many words they are, what did not fit)."""
-    part: dict[Column, str] = {}
-    used = 0
-    for column in columns:
-        word = words[used] if used < len(words) else ""
-        if _CELL[column](word):
-            part[column] = word
-            used += 1
-        elif column is not Column.REDOP:
-            found = f"{word[:40]!r} found" if word else "nothing found"
-            return part, used, f"{column.name.lower()} expected, {found}"
-    return part, used, ""
-
-
-def _fit_tail(columns: Sequence[Column], words: Sequence[str]) -> tuple[Fit, str]:
-    if len(words) > len(columns):
-        return Fit.MISFIT, f"{len(words) - len(columns)} cells too many"
-    if len(words) < len(columns):
-        return Fit.TORN if words else Fit.OPEN, "the last columns are missing"
-    if not _is_tail(columns, words):
-        return Fit.MISFIT, f"{' '.join(words)[:40]!r} does not fit the last columns"
-    return Fit.COMPLETE, ""
-
-
-def _is_tail(columns: Sequence[Column], words: Sequence[str]) -> bool:
-    """In any order of the groups: rccl-tests prints the time stamp first and names it last."""
-    if all(_CELL[column](word) for column, word in zip(columns, words, strict=True)):
-        return True
-    stamp = [column for column in columns if column in (Column.DATE, Column.CLOCK)]
-    swapped = [*stamp, *(column for column in columns if column not in stamp)]
-    return all(_CELL[column](word) for column, word in zip(swapped, words, strict=True))
-
-
-def _cells_of(layout: Layout, parts: Sequence[dict[Column, str]]) -> Cells:
-    left = parts[0]
-    time = next(column for column in layout.placement if column in _TIMES)
-    check = next(column for column in layout.placement if column in CHECKS)
-    return Cells(
-        size=left[Column.SIZE],
-        count=left[Column.COUNT],
-        type=left[Column.TYPE],
-        redop=left.get(Column.REDOP, ""),
-        root=left.get(Column.ROOT, ""),
-        placements=tuple(
-            PlacementCells(placement, part[time], part[Column.ALGBW], part[Column.BUSBW], part[check])
-            for placement, part in zip(layout.placements, parts[1:], strict=True)
-        ),
-        layout=layout,
-    )

@@ -17,6 +17,7 @@ MAX_LINE_CHARS = 64 * 1024
 MAX_ROWS = 100_000  # the longest sweep of the reference has 10,000: all types and operations of one binary
 MAX_REJECTED = 1_000
 MAX_INPUT_BYTES = 64 * 1024 * 1024
+_MIN_LINE_CHARS = 6  # the shortest piece of a row has seven
 _CHUNK_CHARS = 1024 * 1024
 
 
@@ -92,9 +93,9 @@ class Reader:
         return self._read_line(line, is_cut=is_cut or is_too_long)
 
     def _read_line(self, line: str, *, is_cut: bool) -> list[Row]:
-        line = clean(line)
-        if not line or line.isspace():
+        if len(line) < _MIN_LINE_CHARS:
             return []
+        line = clean(line)
         tag, text = strip_prefixes(line)
         inner = unwrap_json(text)
         if inner is None:
@@ -142,7 +143,7 @@ class Reader:
             yield from self._read_row(fragment)
 
     def _read_row(self, fragment: Fragment) -> Iterator[Row | RejectedRow]:
-        return self._table.read(fragment, self._facts.checked_collective, self._facts.checked_ranks)
+        return self._table.read(fragment, self._facts.circumstances)
 
     def _kept(self, found: Iterator[Row | RejectedRow]) -> Iterator[Row]:
         for item in found:

@@ -9,30 +9,21 @@ a failure cut short is neither (cases/nccl README, rule 1).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Decimal
 from itertools import pairwise
 
-from gpumond.model.benchmark import Collective, Placement, RejectedRow, Row, Timing
+from gpumond.model.benchmark import Placement, RejectedRow, Row, Timing
 from gpumond.parsers.nccl_tests.arithmetic import Circumstances, objection_to
-from gpumond.parsers.nccl_tests.layout import (
-    ELEMENT_BYTES,
-    KNOWN_LAYOUTS,
-    Cells,
-    Column,
-    Fit,
-    Fitted,
-    Layout,
-    PlacementCells,
-    fit,
-)
+from gpumond.parsers.nccl_tests.fitting import Cells, Fit, Fitted, PlacementCells, Template
+from gpumond.parsers.nccl_tests.layout import ELEMENT_BYTES, KNOWN_LAYOUTS, Column, Layout
 
 MAX_OPEN_ROWS = 1024
 MAX_ROW_WORDS = 64
 MAX_REJECTED_CHARS = 300
 _MIN_MEASURES_OF_A_ROW = 2  # below that it is a sentence with two numbers and the word "float" in it
 _LEFT_NUMBERS = 2
-_MICROSECONDS_PER_MILLISECOND = 1000
+_MICROSECONDS_PER_MILLISECOND = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,45 +39,48 @@ class Fragment:
     is_cut: bool = False
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _OpenRow:
     line: int
     words: list[str]
     text: str
-    breaks: set[int] = field(default_factory=set)
+    breaks: frozenset[int] = frozenset()
 
 
-@dataclass(slots=True)
+_KNOWN_TEMPLATES = tuple(Template(layout) for layout in KNOWN_LAYOUTS)
+_PREFERENCE = (Fit.COMPLETE, Fit.OPEN, Fit.TORN, Fit.MISFIT)
+
+
 class RowReader:
-    """The table as far as it has been read. `layout` is None until a header was seen, and after a damaged one."""
+    """The table as far as it has been read."""
 
-    layout: Layout | None = None
-    has_cut_wrong_count: bool = False
-    """The text ends inside a `#wrong` that is not 0: no row, but data were wrong."""
-    _open: dict[str, _OpenRow] = field(default_factory=dict)
-    _guess: Layout | None = None
-    """Without a header: the layout of the last row that held."""
+    def __init__(self) -> None:
+        self.has_cut_wrong_count = False
+        """The text ends inside a `#wrong` that is not 0: no row, but data were wrong."""
+        self._has_header = False
+        self._templates = _KNOWN_TEMPLATES
+        self._likely = _KNOWN_TEMPLATES[0]
+        """Without a header: the template of the last row that held."""
+        self._open: dict[str, _OpenRow] = {}
 
     def begin_table(self, layout: Layout | None) -> Iterator[RejectedRow]:
         """A line of column names was read; None stands for a damaged one."""
         yield from self.close()
-        self.layout, self._guess = layout, None
+        self._has_header = layout is not None
+        self._templates = _KNOWN_TEMPLATES if layout is None else (Template(layout),)
+        self._likely = self._templates[0]
 
-    def read(
-        self, fragment: Fragment, collective: Collective | None, ranks: int | None
-    ) -> Iterator[Row | RejectedRow]:
+    def read(self, fragment: Fragment, known: Circumstances) -> Iterator[Row | RejectedRow]:
         """What `fragment` completes."""
         words = fragment.text.split()
         starts = self._row_starts(words)
         head = words[: starts[0]] if starts else words
-        known = Circumstances(collective=collective, ranks=ranks)
         if head and fragment.tag in self._open and len(head) <= MAX_ROW_WORDS:
             yield from self._continue(fragment, head, known, is_cut=fragment.is_cut and not starts)
         for start, end in pairwise((*starts, len(words))):
             yield from self._supersede(fragment.tag)
-            opened = _OpenRow(fragment.line, words[start : min(end, start + MAX_ROW_WORDS)], fragment.text)
-            is_cut = fragment.is_cut and end == len(words)
-            yield from self._settle(fragment.tag, opened, known, is_cut=is_cut)
+            row = _OpenRow(fragment.line, words[start : min(end, start + MAX_ROW_WORDS)], fragment.text)
+            yield from self._settle(fragment.tag, row, known, is_cut=fragment.is_cut and end == len(words))
 
     def close(self) -> Iterator[RejectedRow]:
         """Give up open rows where a footer or a new table follows: their rest was lost."""
@@ -110,35 +104,35 @@ class RowReader:
 
     def _begins_with_new_type(self, words: Sequence[str]) -> bool:
         """A type that we do not know, at the start of a line that fits the header."""
-        if self.layout is None or len(words) <= _LEFT_NUMBERS:
+        if not self._has_header or len(words) <= _LEFT_NUMBERS or not words[0].isdigit():
             return False
-        return words[0].isdigit() and words[1].isdigit() and fit(self.layout, words).fit is Fit.COMPLETE
+        return self._likely.cells(words) is not None
 
     def _continue(
         self, fragment: Fragment, words: list[str], known: Circumstances, *, is_cut: bool
     ) -> Iterator[Row | RejectedRow]:
-        opened = self._open[fragment.tag]
+        row = self._open[fragment.tag]
         longer = _OpenRow(
-            opened.line,
-            [*opened.words, *words],
-            f"{opened.text} {fragment.text}",
-            opened.breaks | {len(opened.words)},
+            line=row.line,
+            words=[*row.words, *words],
+            text=f"{row.text} {fragment.text}",
+            breaks=row.breaks | {len(row.words)},
         )
         # Anything that does not end where a print ends is another line, and has nothing to do with the row.
-        if self._best(longer).fit in (Fit.COMPLETE, Fit.OPEN):
+        if self._fit(longer).fit in (Fit.COMPLETE, Fit.OPEN):
             yield from self._settle(fragment.tag, longer, known, is_cut=is_cut)
 
     def _settle(
         self, tag: str, row: _OpenRow, known: Circumstances, *, is_cut: bool
     ) -> Iterator[Row | RejectedRow]:
         self._open.pop(tag, None)
-        best = self._best(row)
-        if best.fit is Fit.COMPLETE:
-            yield from self._checked(row, best, known, is_cut=is_cut)
-        elif best.fit is Fit.OPEN:
+        fitted = self._fit(row)
+        if fitted.fit is Fit.COMPLETE:
+            yield from self._check(row, known, is_cut=is_cut)
+        elif fitted.fit is Fit.OPEN:
             self._remember(tag, row)
-        elif best.measures >= _MIN_MEASURES_OF_A_ROW and not is_cut:
-            yield _rejected(row, best.detail)
+        elif fitted.measures >= _MIN_MEASURES_OF_A_ROW and not is_cut:
+            yield _rejected(row, fitted.detail)
 
     def _remember(self, tag: str, row: _OpenRow) -> None:
         if len(self._open) >= MAX_OPEN_ROWS:
@@ -147,49 +141,37 @@ class RowReader:
 
     def _supersede(self, tag: str) -> Iterator[RejectedRow]:
         row = self._open.pop(tag, None)
-        if row is not None and (best := self._best(row)).measures >= _MIN_MEASURES_OF_A_ROW:
-            yield _rejected(row, best.detail)
+        if row is not None and (fitted := self._fit(row)).measures >= _MIN_MEASURES_OF_A_ROW:
+            yield _rejected(row, fitted.detail)
 
-    def _layouts(self) -> tuple[Layout, ...]:
-        return KNOWN_LAYOUTS if self.layout is None else (self.layout,)
-
-    def _best(self, row: _OpenRow) -> Fitted:
-        breaks = frozenset(row.breaks)
-        if self._guess is not None and (fitted := fit(self._guess, row.words, breaks)).fit is Fit.COMPLETE:
-            return fitted
+    def _fit(self, row: _OpenRow) -> Fitted:
+        if not row.breaks and self._likely.cells(row.words) is not None:
+            return Fitted(Fit.COMPLETE)
         return min(
-            (fit(layout, row.words, breaks) for layout in self._layouts()),
+            (template.fit(row.words, row.breaks) for template in self._templates),
             key=lambda fitted: (_PREFERENCE.index(fitted.fit), -fitted.measures),
         )
 
-    def _checked(
-        self, row: _OpenRow, best: Fitted, known: Circumstances, *, is_cut: bool
-    ) -> Iterator[Row | RejectedRow]:
-        """The one reading of a complete row that its own numbers support."""
-        cells, objection = best.cells, objection_to(best.cells, known) if best.cells else ""
-        if self.layout is None and (cells is None or objection):
-            cells, objection = self._searched(row, known)
-        if cells is None or objection:
-            yield _rejected(row, objection)
-        elif is_cut and cells.layout.last is Column.WRONG and _may_go_on(row.words[-1]):
+    def _check(self, row: _OpenRow, known: Circumstances, *, is_cut: bool) -> Iterator[Row | RejectedRow]:
+        """The first reading of a complete row that its own numbers support."""
+        objections = []
+        for template in (self._likely, *self._templates):
+            cells = template.cells(row.words)
+            if cells is None:
+                continue
+            objection = objection_to(cells, known)
+            if not objection:
+                self._likely = template
+                yield from self._accepted(row, cells, is_cut=is_cut)
+                return
+            objections.append(objection)
+        yield _rejected(row, objections[0])
+
+    def _accepted(self, row: _OpenRow, cells: Cells, *, is_cut: bool) -> Iterator[Row]:
+        if is_cut and cells.layout.last is Column.WRONG and _may_go_on(row.words[-1]):
             self.has_cut_wrong_count = True
         else:
-            if self.layout is None:
-                self._guess = cells.layout
             yield _row_of(cells)
-
-    def _searched(self, row: _OpenRow, known: Circumstances) -> tuple[Cells | None, str]:
-        """Without a header: the first known layout under which the numbers hold, or what speaks against the first."""
-        breaks = frozenset(row.breaks)
-        complete = [cells for layout in KNOWN_LAYOUTS if (cells := fit(layout, row.words, breaks).cells)]
-        objections = [objection_to(cells, known) for cells in complete]
-        good = next(
-            (cells for cells, objection in zip(complete, objections, strict=True) if not objection), None
-        )
-        return good, "" if good else objections[0]
-
-
-_PREFERENCE = (Fit.COMPLETE, Fit.OPEN, Fit.TORN, Fit.MISFIT)
 
 
 def _may_go_on(count: str) -> bool:

@@ -19,16 +19,16 @@ _ESCAPE = re.compile(
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\ufeff\ud800-\udfff]")
 
 _PREFIX = re.compile(
-    r"""\s*(?:
+    r"""\s*+(?:
       \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?\ (?:std(?:out|err)\ [FP]\ )?  # Kubernetes, CRI
     | [A-Z][a-z]{2}\ [ \d]\d\ \d\d:\d\d:\d\d\ \S{1,64}\ [^\s\[:]{1,64}(?:\[\d{1,10}\])?:\              # syslog, journal
-    | .{0,40}?\[(?:[^\]\s]{1,64}@)?(?P<mpi>\d{1,9},\d{1,9})\]<std(?:out|err|diag)>:                    # mpirun tags
     | (?P<task>\d{1,6}):(?=\s|$)                                                                      # srun --label
     | \[(?P<hydra>\d{1,6})\]\                                                                         # mpiexec -prepend-rank
     | (?P<label>[A-Za-z][\w.-]{0,63})\ *\|\                                                           # compose
     )""",
     re.VERBOSE | re.ASCII,
 )
+_MPI_TAG = re.compile(r".{0,40}?\[(?:[^\]\s]{1,64}@)?(\d{1,9},\d{1,9})\]<std(?:out|err|diag)>:", re.ASCII)
 _MAX_PREFIXES = 4  # compose around kubectl around mpirun: more was never seen
 
 _JSON_KEYS = ("log", "message", "msg", "MESSAGE", "line", "body", "text")
@@ -82,10 +82,10 @@ def strip_prefixes(line: str) -> tuple[str, str]:
     """(who printed it, as far as a prefix says; the rest of the line)."""
     tag = ""
     for _ in range(_MAX_PREFIXES):
-        match = _PREFIX.match(line)
+        match = _PREFIX.match(line) or ("]<std" in line and _MPI_TAG.match(line)) or None
         if match is None:
             break
-        tag = match["mpi"] or match["task"] or match["hydra"] or match["label"] or tag
+        tag = match[match.lastindex] if match.lastindex else tag
         line = line[match.end() :]
     return tag, line
 
