@@ -26,24 +26,27 @@ from gpumond.simulate.world import Scenario, ScenarioFabric, ScenarioGpu, Scenar
 
 FABRIC_IN_PROGRESS = 2
 BUSY_MEMORY_BYTES = 925_696_000
-"""What one CUDA process with a small matrix held (capture of the busy pair)."""
+BUSY_POWER_MILLIWATTS = 690_195
+"""What one CUDA process with a small matrix held and drew (capture of the busy pair)."""
 
 
 def struck(scenario: Scenario, elapsed_seconds: float = 0.0) -> Scenario:
     """`scenario` after `elapsed_seconds`: due faults of the hardware are done, other due ones are left, later ones gone."""
-    due = [fault for fault in scenario.faults if fault.after_seconds <= elapsed_seconds]
-    hardware = [fault for fault in due if isinstance(fault, get_args(HardwareFault))]
-    result = replace(scenario, faults=tuple(fault for fault in due if fault not in hardware))
-    # A missing GPU moves the numbers of all behind it, so it goes last, and the last GPU first.
-    for fault in sorted(hardware, key=lambda it: (isinstance(it, GpuMissing), -getattr(it, "gpu", 0))):
-        result = _apply(result, fault)
+    due = tuple(fault for fault in scenario.faults if fault.after_seconds <= elapsed_seconds)
+    result = replace(scenario, faults=tuple(fault for fault in due if not isinstance(fault, HardwareFault)))
+    for fault in due:
+        if isinstance(fault, HardwareFault) and not isinstance(fault, GpuMissing):
+            result = _apply(result, fault)
+    # A missing GPU moves the numbers of all behind it, so these come last, and the last GPU first.
+    for number in sorted({fault.gpu for fault in due if isinstance(fault, GpuMissing)}, reverse=True):
+        result = _without_gpu(result, number)
     return result
 
 
-def _apply(scenario: Scenario, fault: HardwareFault) -> Scenario:
+def _apply(
+    scenario: Scenario, fault: LinkDown | LinkErrors | FabricInProgress | PcieWidth | GpuBusy | NicDown
+) -> Scenario:
     match fault:
-        case GpuMissing():
-            return _without_gpu(scenario, fault.gpu)
         case LinkDown():
             return _with_link_down(scenario, fault)
         case FabricInProgress():
@@ -128,6 +131,7 @@ def _busy(gpu: ScenarioGpu, pid: int) -> ScenarioGpu:
         processes=(*gpu.processes, process),
         memory_used_bytes=gpu.memory_used_bytes + BUSY_MEMORY_BYTES,
         utilisation_percent=96,
+        power_milliwatts=BUSY_POWER_MILLIWATTS,
     )
 
 

@@ -236,7 +236,7 @@ def _modes(host: ScenarioHost, number: int, gpu: ScenarioGpu) -> Iterator[Answer
     yield _ok("nvmlDeviceGetPersistenceMode", number, 1)
     yield _ok("nvmlDeviceGetPerformanceState", number, 0)
     yield _ok("nvmlDeviceGetVirtualizationMode", number, int(host.is_virtual))
-    yield _ok("nvmlDeviceGetPowerUsage", number, model.power_milliwatts)
+    yield _ok("nvmlDeviceGetPowerUsage", number, gpu.power_milliwatts)
     yield _ok("nvmlDeviceGetTemperature", f"{number}/0", model.temperature_celsius)
     for kind, clock in enumerate(model.clocks_mhz):
         yield _ok("nvmlDeviceGetClockInfo", f"{number}/{kind}", clock)

@@ -6,9 +6,9 @@ checked here beyond the shape: whether the result could exist is for `gpumond.si
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias, assert_never
+from typing import Annotated, Any, Literal, Self, TypeAlias, assert_never
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from gpumond.model.benchmark import Collective
 from gpumond.model.identity import GpuUuid, PciBusId
@@ -38,6 +38,17 @@ UNSIGNED_LONG_LONG = 3
 FABRIC_COMPLETED = 3
 
 
+_BusId = Annotated[str, Field(pattern=r"^[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")]
+"""As sysfs prints it."""
+_Path = Annotated[
+    str,
+    Field(pattern=r"^pci[0-9a-f]{4}:[0-9a-f]{2}( [0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])*$"),
+]
+"""The host bridge and the bridges below it, down to the device: `pci0000:15 0000:15:01.0`."""
+_CpuList = Annotated[str, Field(pattern=r"^\d+(-\d+)?(,\d+(-\d+)?)*$")]
+_Version = Annotated[str, Field(pattern=r"^\d+(\.\d+)+$")]
+
+
 class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -48,11 +59,11 @@ class HostRecipe(_Part):
     uptime_seconds: float = 86_400.0
     cpu_count: int
     iommu: str = ""
-    driver_version: str
-    nvml_version: str
+    driver_version: _Version
+    nvml_version: _Version
     cuda_version: int
     is_virtual: bool = False
-    numa_nodes: tuple[str, ...]
+    numa_nodes: tuple[_CpuList, ...]
     """The CPU list of each node, in the order of their numbers."""
 
 
@@ -64,8 +75,8 @@ class LinkErrorsRecipe(_Part):
 
 
 class GpuRecipe(_Part):
-    pci: str
-    path: str
+    pci: _BusId
+    path: _Path
     numa: int
     memory_node: int | None = None
     module: int | None = None
@@ -76,6 +87,7 @@ class GpuRecipe(_Part):
     processes: tuple[ScenarioProcess, ...] = ()
     memory_used_bytes: int = 0
     utilisation_percent: int = 0
+    power_milliwatts: int | None = None
     ecc_errors: tuple[int, int] = (0, 0)
     recovery_action: int = 0
     is_runtime_suspended: bool = False
@@ -92,10 +104,16 @@ class SwitchNvlink(_Part):
     """Every link of every GPU ends at a switch, in turn; `hidden` switches show no bus id (passthrough)."""
 
     pattern: Literal["nvswitch"]
-    switches: tuple[str, ...] = ()
+    switches: tuple[_BusId, ...] = ()
     hidden: bool = False
     fabric_state: int | None = FABRIC_COMPLETED
     """None on boards whose driver has no fabric (before Hopper)."""
+
+    @model_validator(mode="after")
+    def _has_switches_or_hides_them(self) -> Self:
+        if bool(self.switches) == self.hidden:
+            raise ValueError("name the switches, or say that they are hidden")
+        return self
 
 
 class MeshNvlink(_Part):
@@ -121,8 +139,8 @@ class P2pRecipe(_Part):
 
 class NicRecipe(_Part):
     name: str
-    pci: str
-    path: str
+    pci: _BusId
+    path: _Path
     numa: int
     guid: str
     is_up: bool = True
@@ -176,6 +194,14 @@ class ScenarioRecipe(_Part):
     nics: tuple[NicRecipe, ...] = ()
     curves: tuple[CurveRecipe, ...]
     faults: tuple[dict[str, Any], ...] = ()
+
+    @model_validator(mode="after")
+    def _mesh_joins_gpus_that_are_there(self) -> Self:
+        pairs = self.nvlink.pairs if isinstance(self.nvlink, MeshNvlink) else ()
+        for gpu, peer, _ in pairs:
+            if not {gpu, peer} <= set(range(len(self.gpus))):
+                raise ValueError(f"nvlink.pairs joins GPU {gpu} and GPU {peer} of {len(self.gpus)}")
+        return self
 
 
 def expand(name: str, recipe: ScenarioRecipe, models: dict[str, ModelRecipe]) -> Scenario:
@@ -251,6 +277,7 @@ def _gpu(number: int, recipe: ScenarioRecipe, model: GpuModel) -> ScenarioGpu:
         processes=gpu.processes,
         memory_used_bytes=gpu.memory_used_bytes,
         utilisation_percent=gpu.utilisation_percent,
+        power_milliwatts=gpu.power_milliwatts or model.power_milliwatts,
         ecc_errors=gpu.ecc_errors,
         recovery_action=gpu.recovery_action,
         is_runtime_suspended=gpu.is_runtime_suspended,

@@ -91,6 +91,7 @@ class GpuModel:
     has_serial: bool
     has_fabric: bool
     power_milliwatts: int
+    """At rest."""
     temperature_celsius: int
     clocks_mhz: tuple[int, int, int, int]
     """Graphics, SM, memory, video; at rest."""
@@ -158,6 +159,7 @@ class ScenarioGpu:
     processes: tuple[ScenarioProcess, ...]
     memory_used_bytes: int
     utilisation_percent: int
+    power_milliwatts: int
     ecc_errors: tuple[int, int]
     """Volatile: corrected, uncorrected."""
     recovery_action: int
