@@ -366,6 +366,11 @@ class Daemon:
         for name in removed:
             self._schedule.cancel(f"window:{name}")
         self._config = config
+        self._monitor.configure(
+            launcher=make_launcher(config, self._clock),
+            interval_seconds=config.snapshot.interval,
+            errors_every=config.snapshot.errors_every,
+        )
         configure_log(level=config.log.level.value, form=config.log.format.value)
         self._sweeps.configure(
             self._sweep_context(config),

@@ -60,6 +60,14 @@ class TopologyMonitor:
         self._lock = threading.Lock()
         self._was_successful = True
 
+    def configure(self, *, launcher: ProbeLauncher, interval_seconds: float, errors_every: int) -> None:
+        """Take over a reloaded configuration, from the next snapshot on."""
+        with self._lock:
+            if self._launcher.unkillable_pid is None:  # the new one would not know whom to wait for
+                self._launcher = launcher
+            self._interval_seconds = interval_seconds
+            self._errors_every = errors_every
+
     def take(self) -> ProbeResult:
         """Take one snapshot and publish what came of it. Never raises for the hardware's sake."""
         with self._lock:
