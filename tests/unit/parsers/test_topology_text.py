@@ -112,6 +112,15 @@ def test_two_hosts_with_the_same_devices_are_told_apart_by_their_links():
     assert kinds(topology) == {TextProblemKind.OTHER_HOST}
 
 
+def test_the_p2p_matrix_of_a_second_host_says_nothing_of_the_first():
+    names = [f"GPU{n}" for n in range(4)]
+    p2p = texts.nvidia_p2p(texts.Host(4, labels={(a, b): "OK" for a in names for b in names}))
+    assert len(parse_topology_text(case_text("09") + p2p).p2p) == 1
+    topology = parse_topology_text(case_text("09") + case_text("07") + p2p)
+    assert topology.p2p == ()
+    assert [problem.kind for problem in topology.problems] == [TextProblemKind.OTHER_HOST] * 2
+
+
 def test_the_same_host_twice_is_no_problem():
     assert parse_topology_text(case_text("04") * 2) == parse_topology_text(case_text("04"))
 

@@ -154,6 +154,14 @@ def test_unreadable_remotes_leave_it_to_the_counts(eight_gpus, remote):
     assert "could not be read" in found.facts[-1]
 
 
+@pytest.mark.parametrize("dead_way", [0, 1])
+def test_a_pair_counts_by_its_better_direction(two_gpus, dead_way):
+    """A MIG GPU reads no NVLink to its peers, while they read theirs to it."""
+    unnamed = with_links(two_gpus, lambda link: replace(link, remote_type=LOST))
+    snapshot = with_pairs(unnamed, Value(0), place=dead_way)
+    assert classify_snapshot(snapshot).facts[0] == "1 pair of GPUs: 1 NV18"
+
+
 @pytest.mark.parametrize(
     ("read", "expected"),
     [
