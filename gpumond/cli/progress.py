@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import sys
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from tqdm import tqdm
 
 from gpumond.model.benchmark import Placement, Point
-from gpumond.model.run import Run
+from gpumond.model.run import Engine, Run
 from gpumond.sweep.events import (
     RowMeasured,
     RunFinished,
@@ -22,6 +21,8 @@ from gpumond.sweep.events import (
     SweepFinished,
     SweepStarted,
 )
+
+_ROW_HEADER = f"{'size':>10}  {'out of place':>14}  {'in place':>14}  (busbw)"
 
 _UNITS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
@@ -72,40 +73,41 @@ class TerminalDisplay(QuietDisplay):
     """The same lines, with a bar for the sizes of the running benchmark below them."""
 
     def __init__(self) -> None:
-        self._progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            console=Console(stderr=True, highlight=False),
-            transient=True,
-        )
-        self._task: TaskID | None = None
-
-    def __enter__(self) -> Self:
-        self._progress.start()
-        return self
+        self._bar: Any = None
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._progress.stop()
+        self._end_bar()
 
     def show(self, event: SweepEvent) -> None:
+        if isinstance(event, RunFinished):
+            self._end_bar()
         line = _line_of(event)
         if line:
-            self._progress.console.print(line, markup=False)
-        match event:
-            case RunStarted(run, number, planned_runs, expected_rows):
-                title = f"{number}/{planned_runs} {run.collective.value} on {run.gpu_set.name}"
-                self._task = self._progress.add_task(title, total=expected_rows)
-            case RowMeasured() if self._task is not None:
-                self._progress.advance(self._task)
-            case RunFinished() if self._task is not None:
-                self._progress.remove_task(self._task)
-                self._task = None
-            case _:
-                pass
+            tqdm.write(line, file=sys.stderr)
+        if isinstance(event, RunStarted):
+            self._bar = _bar_for(event)
+        elif isinstance(event, RowMeasured) and self._bar is not None:
+            self._bar.update()
+
+    def _end_bar(self) -> None:
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None
+
+
+def _bar_for(event: RunStarted) -> Any:
+    """Rows done, of how many, and for how long; without a total where the plan is not known here."""
+    return tqdm(
+        total=event.expected_rows or None,
+        desc=f"      {event.run.collective.value}",
+        bar_format="{desc} |{bar:30}| {n_fmt}/{total_fmt} sizes, {elapsed}",
+        leave=False,
+        file=sys.stderr,
+        dynamic_ncols=True,
+        mininterval=0,
+    )
 
 
 def _line_of(event: SweepEvent) -> str:
@@ -114,7 +116,9 @@ def _line_of(event: SweepEvent) -> str:
             return f"sweep {sweep.name} ({sweep.id})"
         case RunStarted(run, number, planned_runs, _):
             gpus = len(run.gpu_set.uuids)
-            return f"[{number}/{planned_runs}] {run.collective.value} on {run.gpu_set.name} ({gpus} GPUs)"
+            title = f"[{number}/{planned_runs}] {run.collective.value} on {run.gpu_set.name} ({gpus} GPUs)"
+            mark = "  SIMULATED: no GPU measures this" if run.engine is Engine.SIMULATED else ""
+            return f"{title}{mark}\n{_ROW_HEADER}"
         case RowMeasured(_, points):
             return row_line(points)
         case RunFinished(run):

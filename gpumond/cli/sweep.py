@@ -23,7 +23,7 @@ from gpumond.errors import ExitCode, HostError, NotEvaluatedError, UsageError
 from gpumond.guards.lock import holder_of
 from gpumond.model.benchmark import Collective
 from gpumond.model.identity import RunId
-from gpumond.model.run import Run, SweepOutcome, Trigger, Verdict
+from gpumond.model.run import Engine, Run, SweepOutcome, Trigger, Verdict
 from gpumond.model.topology import Snapshot
 from gpumond.probe.launcher import ProbeLauncher
 from gpumond.process.supervisor import Cancellation
@@ -211,7 +211,8 @@ def _print_summary(report: SweepReport) -> None:
     sweep = report.sweep
     outcome = sweep.outcome.value if sweep.outcome else "unfinished"
     reason = f" ({sweep.reason}): {sweep.detail}" if sweep.reason else ""
-    print(f"sweep {sweep.name}: {outcome}{reason} in {sweep.duration_seconds or 0:.1f} s")
+    simulated = ", SIMULATED" if any(run.engine is Engine.SIMULATED for run in report.runs) else ""
+    print(f"sweep {sweep.name}: {outcome}{reason} in {sweep.duration_seconds or 0:.1f} s{simulated}")
 
 
 def _summary_of(run: Run) -> tuple[str, ...]:
