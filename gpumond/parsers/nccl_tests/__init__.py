@@ -5,8 +5,9 @@ layout      which columns a table has, from its header or, without one, from the
 fitting     whether words fit a layout
 arithmetic  whether a row's numbers can be true (DESIGN rule 6)
 rows        fragments -> rows: a row is three prints, and other output lands between them
-facts       what the text says around the table, and the outcome that follows
-reader      puts them together, line by line, in bounded memory
+failures    which lines say that a run ended before its time
+facts       what the text says around the table
+reader      puts them together, line by line, in bounded memory; the outcome
 """
 
 from gpumond.parsers.nccl_tests.reader import MAX_INPUT_BYTES, Reader, parse, parse_bytes

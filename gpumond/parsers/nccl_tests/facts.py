@@ -1,21 +1,15 @@
-"""What a text says around its table: who ran, on how many ranks, how it ended. And the outcome that follows.
-
-An error is what the program, the loader or the kernel says of the run itself. Noise of launchers and NCCL's own log,
-WARN too, is none (cases/nccl README, rule 3). The rules of the outcome: there, rule 2.
-"""
+"""What a text says around its table: who ran, on how many ranks, and how it ended."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from enum import IntEnum
 
 from gpumond.model.benchmark import Collective, Note, NoteKind
 from gpumond.parsers.nccl_tests.arithmetic import Circumstances
+from gpumond.parsers.nccl_tests.failures import Failure, Severity
 
 MAX_RANKS = 65_536
-MAX_ERROR_CHARS = 300
 MAX_NAMES = 32
 _NCCL_TESTS = "nccl-tests"
 _RCCL_TESTS = "rccl-tests"
@@ -24,60 +18,6 @@ _ALL_REDUCE_BIAS = "all_reduce_bias"  # rccl-tests
 _NAMES = "|".join(sorted((*Collective, _ALL_REDUCE_BIAS), key=len, reverse=True))
 
 
-class Severity(IntEnum):
-    """How much a line says about why a run ended; the most telling one is shown."""
-
-    CALLER = 1  # one line of the stack that a failure leaves behind
-    CRASH = 2
-    CAUSE = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """`is_at_start`: it can only come from a run that has not begun, so no footer before it excuses it."""
-
-    severity: Severity
-    text: str
-    is_at_start: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class FailureLine:
-    """A failure and the part of the line before it, which may end in the name of the host that reports."""
-
-    failure: Failure
-    before: str
-    ends_in_host: bool
-
-
-_TEST_FAILURE = re.compile(r"(?P<host>: Test )?\b(CUDA|Cuda|HIP|NCCL) failure \S{1,256}:\d{1,6} '(.*)")
-_TEST_TIMEOUT = re.compile(r"(?P<host>: Test )timeout \((\d{1,9})s\) \S{1,256}:\d{1,6}")
-_CALLER = re.compile(r" ?\.\. \S{1,128}(?: pid \d{1,10})?: Test failure (\S{1,256}:\d{1,6})")
-_AT_START = re.compile(
-    r"error while loading shared libraries: [^:]{1,200}"
-    r"|symbol lookup error: .{1,200}"
-    r"|version `[^']{1,64}' not found"
-    r"|Invalid number of GPUs: .{1,200}"
-    r"|The number of requested GPUs .{1,200}"
-    r"|invalid sizes? (?:specified )?for 'm.{1,200}"
-    r"|invalid option\b.{0,40}"
-    r"|unrecognized option .{1,100}"
-    r"|option requires an argument.{0,40}"
-    r"|_perf\S{0,4}: (?:command not found|No such file or directory|Permission denied|cannot execute.{0,60})"
-    r"|unable to launch the specified application|not enough slots available"
-)
-_CAUSE = re.compile(
-    r"CuRAND error \d{1,6} at \S{1,256}"
-    r"|Incompatible NCCL versions.{0,200}"
-    r"|Device implementation \d{1,6} is not supported by this test"
-)
-_CRASH = re.compile(
-    r"Segmentation fault|Bus error|Illegal instruction|Floating point exception|Aborted \(core dumped\)"
-    r"|terminate called .{1,200}|Caught signal \d{1,3}.{0,100}|==== backtrace|stack smashing detected"
-    r"|double free or corruption.{0,20}|corrupted size vs\. prev_size|munmap_chunk\(\): .{1,40}"
-    r"|(?:free|malloc|realloc)\(\): .{1,60}|Assertion [`'].{1,200} failed"
-    r"|Memory access fault by GPU .{1,100}|HSA_STATUS_ERROR\w{0,60}"
-)
 _RUN_LINE = re.compile(
     r"\bnThread(s?)(:?)\s+\d{1,6}\s+nGpus:?\s+(\d{1,6})\s+(?:nRanks:\s+\d{1,6}\s+)?minBytes\b", re.ASCII
 )
@@ -117,37 +57,6 @@ def library_version_of(code: int) -> str:
 def is_telling(text: str) -> bool:
     """Whether a line can hold a fact or a failure; most cannot."""
     return _TELLING.search(text) is not None
-
-
-def failure_in(text: str) -> FailureLine | None:
-    """The failure that a line reports."""
-    for pattern, describe in _FAILURES:
-        if match := pattern.search(text):
-            failure = describe(match)
-            return FailureLine(
-                failure, text[: match.start()], ends_in_host=bool(match.groupdict().get("host"))
-            )
-    return None
-
-
-def _cause(text: str) -> Failure:
-    return Failure(Severity.CAUSE, text[:MAX_ERROR_CHARS])
-
-
-def _test_failure(match: re.Match[str]) -> Failure:
-    return _cause(
-        f"{'CUDA' if match[2] == 'Cuda' else match[2]} failure: {match[3].strip().removesuffix(chr(39))}"
-    )
-
-
-_FAILURES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Failure]], ...] = (
-    (_TEST_FAILURE, _test_failure),
-    (_TEST_TIMEOUT, lambda match: _cause(f"timeout: an operation took more than {match[2]} s")),
-    (_AT_START, lambda match: Failure(Severity.CAUSE, match[0][:MAX_ERROR_CHARS], is_at_start=True)),
-    (_CAUSE, lambda match: _cause(match[0])),
-    (_CRASH, lambda match: Failure(Severity.CRASH, f"crashed: {match[0].strip('= ')}"[:MAX_ERROR_CHARS])),
-    (_CALLER, lambda match: Failure(Severity.CALLER, f"test failure at {match[1]}")),
-)
 
 
 @dataclass(slots=True)
@@ -219,7 +128,6 @@ class Facts:
     tool_version: str | None = None
     library_version: str | None = None
     ngpus: int | None = None
-    nranks: int | None = None
     out_of_bounds: int | None = None
     avg_busbw_gbps: float | None = None
     has_failed_bounds: bool = False
@@ -230,12 +138,20 @@ class Facts:
     _stated: set[str] = field(default_factory=set)
     _mentioned: set[str] = field(default_factory=set)
     _current: str | None = None
+    _highest_rank: int | None = None
+    _has_whole_rank_lists: bool = True
 
     @property
     def collective(self) -> str | None:
         """The program's name, where the text states one and only one."""
         names = self._stated or self._mentioned
         return next(iter(names)) if len(names) == 1 else None
+
+    @property
+    def nranks(self) -> int | None:
+        if self._highest_rank is None or not self._has_whole_rank_lists:
+            return None
+        return self._highest_rank + 1
 
     @property
     def circumstances(self) -> Circumstances:
@@ -293,10 +209,12 @@ class Facts:
         if match := _RANK_LINE.search(text):
             rank = int(match[1])
             self._rank_list.add(rank, int(match[2] or 0))
-            self.nranks = max(self.nranks or 0, rank + 1)
+            self._highest_rank = max(self._highest_rank or 0, rank)
             return (match[3],)
         if "Rank" in text and text.rstrip().endswith("..."):
-            self._rank_list.is_whole = False  # 2048 bytes a process, then the list is cut
+            self._rank_list.is_whole = self._has_whole_rank_lists = (
+                False  # 2048 bytes a process, then the list is cut
+            )
         return ()
 
     def _read_names(self, text: str) -> None:

@@ -27,6 +27,7 @@ _PLACEMENT_GROUPS = {
     Column.BUSBW: "busbw",
     **dict.fromkeys(CHECKS, "check"),
 }
+_TITLES = {**dict.fromkeys(TIMES, "time"), Column.WRONG: "#wrong", Column.BITDIFF: "#bitdiff"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +63,10 @@ class Fit(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """How words fit a layout. `measures` counts the fitting words behind the left part; `detail` says what is wrong."""
+    """How words fit a layout. `length` counts those that do; `detail` says what is wrong with the next."""
 
     fit: Fit
-    measures: int = 0
+    length: int = 0
     detail: str = ""
 
 
@@ -114,7 +115,7 @@ class Template:
     def _fitted(self, fit: Fit, position: int, detail: str, bad_breaks: Iterable[int] = ()) -> Fitted:
         if bad_breaks:
             fit, detail = Fit.MISFIT, "broken inside a print"
-        return Fitted(fit, measures=max(0, position - len(self.layout.left)), detail=detail)
+        return Fitted(fit, position, detail)
 
 
 def _take(columns: Sequence[Column], words: Sequence[str]) -> tuple[int, str]:
@@ -126,13 +127,13 @@ def _take(columns: Sequence[Column], words: Sequence[str]) -> tuple[int, str]:
             used += 1
         elif column is not Column.REDOP:
             found = f"{word[:40]!r} found" if word else "nothing found"
-            return used, f"{column.name.lower()} expected, {found}"
+            return used, f"{_TITLES.get(column, column.name.lower())} expected, {found}"
     return used, ""
 
 
 def _fit_tail(columns: Sequence[Column], words: Sequence[str]) -> tuple[Fit, str]:
     if len(words) > len(columns):
-        return Fit.MISFIT, f"{len(words) - len(columns)} cells too many"
+        return Fit.MISFIT, f"more cells than columns, from {words[len(columns)][:40]!r} on"
     if len(words) < len(columns):
         return Fit.TORN if words else Fit.OPEN, "the last columns are missing"
     for order in (columns, _stamp_first(columns)):

@@ -47,7 +47,7 @@ ELEMENT_BYTES = {
 _MEASURE = r"\d{1,15}(?:\.\d{1,6})?(?:e[+-]\d{2,3})?|-?nan|-?inf"
 _WRONG = r"0|[1-9]\d{0,14}|[1-9](?:\.\d{1,5})?e\+(?:0[6-9]|[1-9]\d)|N/A|-?nan|-?inf"  # %g from a million on
 _ERROR = r"\d(?:\.\d{1,5})?e[+-]\d{2,3}\*?|N/A|-?nan\*?|-?inf\*?"
-_WORD = r"(?!nan$|inf$)[A-Za-z]\w{0,31}"
+_WORD = r"(?!(?:nan|inf)\b)[A-Za-z]\w{0,31}"
 CELL_PATTERNS = {
     Column.SIZE: r"\d{1,18}",
     Column.COUNT: r"\d{1,18}",
@@ -69,7 +69,7 @@ CELL_PATTERNS = {
     Column.ALGO: rf"{_WORD}|N/A",
     Column.PROTO: rf"{_WORD}|N/A",
     Column.CHANNELS: r"\d{1,6}|N/A",
-    Column.OTHER: r"\S+",
+    Column.OTHER: r"\S{1,64}",
 }
 """What a cell of each column looks like; ASCII."""
 CHECKS = frozenset((Column.WRONG, Column.ERROR))

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpumond.model.benchmark import NoteKind, ParsedOutput, Placement, RejectedRow, Row, TextOutcome
-from gpumond.parsers.nccl_tests.facts import Facts, failure_in, is_telling
+from gpumond.parsers.nccl_tests.facts import Facts, is_telling
+from gpumond.parsers.nccl_tests.failures import failure_in
 from gpumond.parsers.nccl_tests.layout import is_header, layout_of_header, placements_in_title
 from gpumond.parsers.nccl_tests.rows import Fragment, RowReader
 from gpumond.parsers.nccl_tests.text import Hosts, clean, decoder_for, strip_prefixes, unwrap_json

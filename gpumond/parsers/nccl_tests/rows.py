@@ -8,6 +8,7 @@ a failure cut short is neither (cases/nccl README, rule 1).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -21,7 +22,8 @@ from gpumond.parsers.nccl_tests.layout import ELEMENT_BYTES, KNOWN_LAYOUTS, Colu
 MAX_OPEN_ROWS = 1024
 MAX_ROW_WORDS = 64
 MAX_REJECTED_CHARS = 300
-_MIN_MEASURES_OF_A_ROW = 2  # below that it is a sentence with two numbers and the word "float" in it
+_MIN_NUMBERS_OF_A_ROW = 4
+_NUMBER = re.compile(r"[-+]?\d|N/A$|-?nan$|-?inf$", re.ASCII)
 _LEFT_NUMBERS = 2
 _MICROSECONDS_PER_MILLISECOND = 1_000
 
@@ -41,10 +43,16 @@ class Fragment:
 
 @dataclass(frozen=True, slots=True)
 class _OpenRow:
+    """`breaks` are the positions in `words` where one fragment ended and the next begins."""
+
     line: int
     words: list[str]
-    text: str
     breaks: frozenset[int] = frozenset()
+
+    @property
+    def is_row_like(self) -> bool:
+        """More than a sentence with two numbers and the word "float" in it."""
+        return _is_row_like(self.words)
 
 
 _KNOWN_TEMPLATES = tuple(Template(layout) for layout in KNOWN_LAYOUTS)
@@ -58,6 +66,7 @@ class RowReader:
         self.has_cut_wrong_count = False
         """The text ends inside a `#wrong` that is not 0: no row, but data were wrong."""
         self._has_header = False
+        self._is_in_table = False
         self._templates = _KNOWN_TEMPLATES
         self._likely = _KNOWN_TEMPLATES[0]
         """Without a header: the template of the last row that held."""
@@ -67,6 +76,7 @@ class RowReader:
         """A line of column names was read; None stands for a damaged one."""
         yield from self.close()
         self._has_header = layout is not None
+        self._is_in_table = True
         self._templates = _KNOWN_TEMPLATES if layout is None else (Template(layout),)
         self._likely = self._templates[0]
 
@@ -74,16 +84,19 @@ class RowReader:
         """What `fragment` completes."""
         words = fragment.text.split()
         starts = self._row_starts(words)
-        head = words[: starts[0]] if starts else words
-        if head and fragment.tag in self._open and len(head) <= MAX_ROW_WORDS:
-            yield from self._continue(fragment, head, known, is_cut=fragment.is_cut and not starts)
+        longer = self._continuation(fragment.tag, words[: starts[0]] if starts else words)
+        if longer is not None:
+            yield from self._settle(fragment.tag, longer, known, is_cut=fragment.is_cut and not starts)
+        elif not starts and not fragment.is_cut and self._is_lost_row(words):
+            yield _rejected(_OpenRow(fragment.line, words), "no size and count in front of the type")
         for start, end in pairwise((*starts, len(words))):
             yield from self._supersede(fragment.tag)
-            row = _OpenRow(fragment.line, words[start : min(end, start + MAX_ROW_WORDS)], fragment.text)
+            row = _OpenRow(fragment.line, words[start : min(end, start + MAX_ROW_WORDS)])
             yield from self._settle(fragment.tag, row, known, is_cut=fragment.is_cut and end == len(words))
 
     def close(self) -> Iterator[RejectedRow]:
-        """Give up open rows where a footer or a new table follows: their rest was lost."""
+        """A footer or a new table follows. The rest of rows that are still open was lost."""
+        self._is_in_table = False
         for tag in tuple(self._open):
             yield from self._supersede(tag)
 
@@ -108,19 +121,17 @@ class RowReader:
             return False
         return self._likely.cells(words) is not None
 
-    def _continue(
-        self, fragment: Fragment, words: list[str], known: Circumstances, *, is_cut: bool
-    ) -> Iterator[Row | RejectedRow]:
-        row = self._open[fragment.tag]
-        longer = _OpenRow(
-            line=row.line,
-            words=[*row.words, *words],
-            text=f"{row.text} {fragment.text}",
-            breaks=row.breaks | {len(row.words)},
-        )
-        # Anything that does not end where a print ends is another line, and has nothing to do with the row.
-        if self._fit(longer).fit in (Fit.COMPLETE, Fit.OPEN):
-            yield from self._settle(fragment.tag, longer, known, is_cut=is_cut)
+    def _is_lost_row(self, words: Sequence[str]) -> bool:
+        """A line of the table that begins in the middle: what could not be read must not vanish."""
+        return self._is_in_table and _is_row_like(words) and not ELEMENT_BYTES.keys().isdisjoint(words)
+
+    def _continuation(self, tag: str, words: list[str]) -> _OpenRow | None:
+        """The open row with `words` added, if they end where a print ends; else they are another line's."""
+        row = self._open.get(tag)
+        if row is None or not words or len(words) > MAX_ROW_WORDS:
+            return None
+        longer = _OpenRow(row.line, [*row.words, *words], row.breaks | {len(row.words)})
+        return longer if self._fit(longer).fit in (Fit.COMPLETE, Fit.OPEN) else None
 
     def _settle(
         self, tag: str, row: _OpenRow, known: Circumstances, *, is_cut: bool
@@ -131,7 +142,7 @@ class RowReader:
             yield from self._check(row, known, is_cut=is_cut)
         elif fitted.fit is Fit.OPEN:
             self._remember(tag, row)
-        elif fitted.measures >= _MIN_MEASURES_OF_A_ROW and not is_cut:
+        elif row.is_row_like and not is_cut:
             yield _rejected(row, fitted.detail)
 
     def _remember(self, tag: str, row: _OpenRow) -> None:
@@ -141,15 +152,15 @@ class RowReader:
 
     def _supersede(self, tag: str) -> Iterator[RejectedRow]:
         row = self._open.pop(tag, None)
-        if row is not None and (fitted := self._fit(row)).measures >= _MIN_MEASURES_OF_A_ROW:
-            yield _rejected(row, fitted.detail)
+        if row is not None and (self._has_header or row.is_row_like):
+            yield _rejected(row, self._fit(row).detail)
 
     def _fit(self, row: _OpenRow) -> Fitted:
         if not row.breaks and self._likely.cells(row.words) is not None:
             return Fitted(Fit.COMPLETE)
         return min(
             (template.fit(row.words, row.breaks) for template in self._templates),
-            key=lambda fitted: (_PREFERENCE.index(fitted.fit), -fitted.measures),
+            key=lambda fitted: (_PREFERENCE.index(fitted.fit), -fitted.length),
         )
 
     def _check(self, row: _OpenRow, known: Circumstances, *, is_cut: bool) -> Iterator[Row | RejectedRow]:
@@ -174,13 +185,17 @@ class RowReader:
             yield _row_of(cells)
 
 
+def _is_row_like(words: Sequence[str]) -> bool:
+    return sum(_NUMBER.match(word) is not None for word in words) >= _MIN_NUMBERS_OF_A_ROW
+
+
 def _may_go_on(count: str) -> bool:
     """Whether a `#wrong` at the end of a cut text may have lost digits: `0`, `N/A` and `4e+06` have not."""
     return count.isdigit() and count != "0"
 
 
 def _rejected(row: _OpenRow, reason: str) -> RejectedRow:
-    return RejectedRow(line=row.line, text=" ".join(row.text.split())[:MAX_REJECTED_CHARS], reason=reason)
+    return RejectedRow(line=row.line, text=" ".join(row.words)[:MAX_REJECTED_CHARS], reason=reason)
 
 
 def _row_of(cells: Cells) -> Row:

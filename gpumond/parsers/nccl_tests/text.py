@@ -16,6 +16,9 @@ MAX_HOSTS = 4096
 _ESCAPE = re.compile(
     r"\x1b(?:\[[0-?]{0,64}[ -/]{0,8}[@-~]|\][^\x07\x1b]{0,256}(?:\x07|\x1b\\)?|[()*+][0-9A-Za-z]|[ -/@-Z\\^_=>])"
 )
+_WIDE_SPACE = re.compile(
+    "[\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000]"
+)  # what web pages make of spaces
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\ufeff\ud800-\udfff]")
 
 _PREFIX = re.compile(
@@ -62,7 +65,9 @@ def clean(line: str) -> str:
     """`line` without escape sequences and unprintable characters: safe to match, and to show on a terminal."""
     if "\x1b" in line:
         line = _ESCAPE.sub("", line)
-    return line if line.isascii() and line.isprintable() else _UNPRINTABLE.sub("", line)
+    if line.isascii() and line.isprintable():
+        return line
+    return _UNPRINTABLE.sub("", _WIDE_SPACE.sub(" ", line))
 
 
 def unwrap_json(line: str) -> str | None:
