@@ -57,9 +57,8 @@ class Application:
             _asset("/favicon.ico", "favicon.svg", "image/svg+xml"),
         ]
         app = Starlette(routes=routes)
-        app.router.redirect_slashes = (
-            False  # a redirect would name the host that the client wrote into its request
-        )
+        # A redirect would name the host that the client wrote into its request.
+        app.router.redirect_slashes = False
         return _SecurityHeaders(app)
 
     def page(self, request: Request) -> Response:  # noqa: ARG002 - a handler takes a request

@@ -23,6 +23,7 @@ LINGER_SECONDS = 0.25
 RENDER_WAIT_SECONDS = 2.0
 """A scrape that has waited this long for the newest text takes the last one."""
 
+_NO_VERSION = -1
 _GZIP_LEVEL = 1  # level 9 takes six times as long and saves 20 %
 _GZIP_WINDOW_BITS = 31  # 15 for the window, 16 for gzip's own head and check sum
 
@@ -57,12 +58,11 @@ class Bodies:
         self._log = get_logger("exporter")
         self._changed = threading.Condition()
         self._is_stopping = False
-        self._waiting = 0
-        self._wanted: frozenset[Format] = frozenset({Format.TEXT})
-        self._version = -1  # of the status that `_bodies` shows
-        self._done: frozenset[Format] = frozenset()
-        self._view: HostStatus | None = None
-        self._bodies: dict[Format, Body] = {}
+        self._wanted: frozenset[Format] = frozenset()  # nobody pays for a format that nobody asks for
+        self._waiting = dict.fromkeys(Format, 0)
+        self._versions = dict.fromkeys(Format, _NO_VERSION)  # of the status that the body of a format shows
+        self._bodies: dict[Format, Body | None] = dict.fromkeys(Format)
+        self._view: HostStatus | None = None  # what the bodies were rendered from
         self._thread = threading.Thread(target=self._run, name="exporter-render", daemon=True)
 
     def start(self) -> None:
@@ -83,21 +83,21 @@ class Bodies:
             self._wanted |= {form}
             if not self._is_ready(form, needed):
                 self._wait(form, needed)
-            body = self._bodies.get(form)
+            body = self._bodies[form]
         return body or Body(self._exposition.render_steady(self._board.status, form))
 
     def _wait(self, form: Format, needed: int) -> None:
-        self._waiting += 1
+        self._waiting[form] += 1
         self._changed.notify_all()
         try:
             self._changed.wait_for(
                 lambda: self._is_stopping or self._is_ready(form, needed), RENDER_WAIT_SECONDS
             )
         finally:
-            self._waiting -= 1
+            self._waiting[form] -= 1
 
     def _is_ready(self, form: Format, needed: int) -> bool:
-        return self._version >= needed and form in self._done
+        return self._versions[form] >= needed
 
     def _notify(self) -> None:
         with self._changed:
@@ -111,33 +111,34 @@ class Bodies:
         """True when there is something to render, False to end."""
         with self._changed:
             self._changed.wait_for(lambda: self._is_stopping or self._is_behind())
-            self._changed.wait_for(lambda: self._is_stopping or self._waiting > 0, self._linger_seconds)
+            self._changed.wait_for(
+                lambda: self._is_stopping or any(self._waiting.values()), self._linger_seconds
+            )
             return not self._is_stopping
 
     def _is_behind(self) -> bool:
-        return self._version != self._board.versioned[0] or not self._wanted <= self._done
+        newest, _ = self._board.versioned
+        return any(self._versions[form] != newest for form in self._wanted)
 
     def _render(self) -> None:
+        """Bring every wanted format up to date, first those that a scrape waits for."""
         version, status = self._board.versioned
-        view, wanted = steady(status), self._wanted
+        view = steady(status)
+        is_same = view == self._view  # a heartbeat changes the status and nothing that is rendered here
+        for form in sorted(self._wanted, key=lambda form: -self._waiting[form]):
+            body = self._bodies[form] if is_same else None
+            self._publish(form, version, body or self._make(view, form))
+        self._view = view
+
+    def _make(self, view: HostStatus, form: Format) -> Body | None:
         try:
-            self._publish(version, view, self._render_view(view, wanted), wanted)
-        except Exception:  # noqa: BLE001 - the thread must live on, whatever the library raises
+            return Body(self._exposition.render_steady(view, form))
+        except Exception as error:  # noqa: BLE001 - the thread must live on, whatever the library raises
             # Without a body every scrape renders for itself, and fails where it can be seen: `up` becomes 0.
-            self._publish(version, view, {}, wanted)
-            self._log.exception("exposition_failed")
+            self._log.error("exposition_failed", format=form.name, error=repr(error))
+            return None
 
-    def _publish(
-        self, version: int, view: HostStatus, bodies: dict[Format, Body], done: frozenset[Format]
-    ) -> None:
+    def _publish(self, form: Format, version: int, body: Body | None) -> None:
         with self._changed:
-            self._version, self._view, self._bodies, self._done = version, view, bodies, done
+            self._versions[form], self._bodies[form] = version, body
             self._changed.notify_all()
-
-    def _render_view(self, view: HostStatus, wanted: frozenset[Format]) -> dict[Format, Body]:
-        # A heartbeat changes the status and nothing that is rendered here.
-        kept = self._bodies if view == self._view else {}
-        return {
-            form: kept.get(form) or Body(self._exposition.render_steady(view, form))
-            for form in sorted(wanted)
-        }

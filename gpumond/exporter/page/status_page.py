@@ -13,9 +13,10 @@ from gpumond.exporter.labels import label_value
 from gpumond.exporter.operation import exported_points
 from gpumond.exporter.page.html import Markup, Node, document, element, join
 from gpumond.exporter.page.units import age, binary_size, duration, gigabytes_per_second, instant
+from gpumond.model.benchmark import Collective
 from gpumond.model.identity import GpuUuid
 from gpumond.model.reading import Reading, Unreadable, Value
-from gpumond.model.run import Verdict
+from gpumond.model.run import Engine, Verdict
 from gpumond.model.status import (
     CollectiveVerdict,
     CollectorStatus,
@@ -175,15 +176,20 @@ def _cell(labels: dict[tuple[GpuUuid, GpuUuid], str], uuid: GpuUuid, peer: GpuUu
 def _results(status: HostStatus, now: datetime) -> Markup | None:
     if not status.points and not status.verdicts:
         return None
-    verdicts = {(item.sweep, item.engine, item.gpu_set, item.collective): item for item in status.verdicts}
-    rows = [
-        _result_row(point, verdicts.get((point.sweep, point.engine, point.gpu_set, point.collective)), now)
-        for point in exported_points(status).values()
-    ]
+    points = list(exported_points(status).values())
+    verdicts = {_series(item): item for item in status.verdicts}
+    rows = [_result_row(point, verdicts.get(_series(point)), now) for point in points]
+    # A run that printed no row has a verdict and no point: it is what a reader looks for.
+    measured = {_series(point) for point in points}
+    rows += [_unmeasured_row(item) for series, item in verdicts.items() if series not in measured]
     headings = ("Sweep", "GPU set", "Collective", "Type", "Size", "busbw GB/s", "algbw GB/s", "Time", "Wrong",
                 "Verdict", "Measured")  # fmt: skip
     note = "The last measured value of each exported size. GB/s are 10^9 bytes per second, as nccl-tests prints them."
     return _section("Last results", _table(headings, rows, numeric=range(4, 9)), note)
+
+
+def _series(item: LatestPoint | CollectiveVerdict) -> tuple[str, Engine, str, Collective]:
+    return item.sweep, item.engine, item.gpu_set, item.collective
 
 
 def _result_row(point: LatestPoint, verdict: CollectiveVerdict | None, now: datetime) -> list[Node]:
@@ -200,14 +206,17 @@ def _result_row(point: LatestPoint, verdict: CollectiveVerdict | None, now: date
         gigabytes_per_second(point.algbw_bytes_per_second),
         duration(point.time_seconds),
         wrong,
-        _verdict(verdict),
+        _NOTHING if verdict is None else _verdict(verdict),
         age(point.measured_at, now),
     ]
 
 
-def _verdict(item: CollectiveVerdict | None) -> Node:
-    if item is None:
-        return _NOTHING
+def _unmeasured_row(item: CollectiveVerdict) -> list[Node]:
+    names = [label_value(item.sweep), label_value(item.gpu_set), item.collective.value]
+    return [*names, *[_NOTHING] * 6, _verdict(item), _NOTHING]
+
+
+def _verdict(item: CollectiveVerdict) -> Node:
     state = _state(item.verdict.value.replace("_", " "), _VERDICT_CLASSES.get(item.verdict, ""))
     return join((state, f" {label_value(item.reason)}")) if item.reason else state
 

@@ -8,12 +8,15 @@ from __future__ import annotations
 import contextlib
 import socket
 import time
+from dataclasses import replace
 
 import pytest
 import status as fakes
 
 HEAD_SECONDS = 0.4
+ANSWER_SECONDS = 1.5  # longer than it takes to make the largest answer here
 CUT_SECONDS_MAX = 5.0  # the machine may be busy; uncut connections stay for 75 s
+LARGER_THAN_SOCKET_BUFFERS = 16 << 20  # tcp_wmem and tcp_rmem allow 4 MiB and 6 MiB
 HALF_HEAD = b"GET /metrics HTTP/1.1\r\nHost: x\r\nX-Slow: "
 
 
@@ -118,6 +121,19 @@ def test_a_client_that_never_reads_is_cut(serve):
         time.sleep(HEAD_SECONDS + 0.6)
         assert_good_scrapes(served)
         assert len(read_to_end(sock)) < 200 * 290_000
+
+
+def test_an_answer_that_is_written_and_not_taken_is_dropped(serve):
+    """The answer counts as complete when it is in the transport's buffer; close() would wait for it for ever."""
+    status = fakes.two_gpu_status()
+    long = replace(status.collectors[0], detail="x" * LARGER_THAN_SOCKET_BUFFERS)
+    served = serve(replace(status, collectors=(long,)), answer_seconds=ANSWER_SECONDS)
+    with socket.create_connection(("127.0.0.1", served.port), timeout=CUT_SECONDS_MAX) as sock:
+        sock.sendall(b"GET /api/v1/status HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert sock.recv(1) == b"H"  # it is written now
+        time.sleep(ANSWER_SECONDS + 0.5)
+        assert_good_scrapes(served)
+        assert len(read_to_end(sock)) < LARGER_THAN_SOCKET_BUFFERS
 
 
 @pytest.mark.parametrize(

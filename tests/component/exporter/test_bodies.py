@@ -82,10 +82,11 @@ def test_a_storm_of_changes_is_gathered(board, exposition):
     bodies = Bodies(board, exposition, linger_seconds=30)
     bodies.start()
     try:
+        bodies.get(Format.TEXT)
         for number in range(500):
             board.update(lambda status, number=number: replace(status, simulated=str(number)))
         assert "gpumond_simulated 1.0" in text_of(bodies)  # and who asks does not wait for the linger
-        assert exposition.renderings == 1
+        assert exposition.renderings == 2
     finally:
         bodies.stop()
 

@@ -127,6 +127,15 @@ def test_what_a_scrape_shows_is_not_rendered_ahead():
     assert value(text, "gpumond_time_seconds") == fakes.NOW.timestamp()
 
 
+def test_a_steady_family_cannot_read_what_would_be_stale():
+    leak = family(
+        "leak", lambda status: [((), 1)] if status.heartbeat_at or status.sweeps[0].running_since else []
+    )
+    running = replace(fakes.sweep(), running_since=fakes.NOW)
+    status = replace(fakes.two_gpu_status(), sweeps=(running,))
+    assert "gpumond_leak" not in render(status, exposition=Exposition(families=(leak,)))
+
+
 class TestIsolation:
     """A family that raises must not take another with it, and must be seen."""
 
