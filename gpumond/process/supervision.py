@@ -175,11 +175,9 @@ class Supervision:
 
     def _on_report(self) -> None:
         try:
-            text = os.read(self._child.report_fd, READ_BYTES)
+            while text := os.read(self._child.report_fd, READ_BYTES):
+                self._report += text
         except BlockingIOError:
-            return
-        if text:
-            self._report += text
             return
         self._unregister(self._child.report_fd)
         if self._report == child.READY and self._on_start is not None:

@@ -128,7 +128,7 @@ class TestWhatItGets:
         assert supervise("wc", "-c").output == b"0\n"
 
     def test_no_core_file_a_tight_umask_a_limit_on_files(self, supervise):
-        script = "ulimit -c; umask; head -c 5000 /dev/zero > spool; echo $?; wc -c < spool"
+        script = "ulimit -Hc; umask; head -c 5000 /dev/zero > spool; echo $?; wc -c < spool"
         limits = Limits(10, file_bytes_max=2048)
         result = supervise("sh", "-c", script, limits=limits, merge_stderr=False)
         assert result.output.decode().split() == ["0", "0077", str(128 + signal.SIGXFSZ), "2048"]
