@@ -12,11 +12,12 @@ import os
 import re
 import stat
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from gpumond.config.changes import ConfigDiff, diff, hash_of
 from gpumond.config.lines import KeyPath, index_lines
@@ -44,7 +45,9 @@ _EXAMPLE_HINT: Final = (
 )
 _QUOTES_HINT: Final = 'In TOML text stands in quotes: level = "info".'
 
-_PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
+_SAID = re.compile(r"(?s)\A(.*?)(?: \(at (?:line (\d+), column (\d+)|end of document)\))?\Z")
+"""Before Python 3.14 tomllib says where only in its text."""
+
 _TWICE = re.compile(r"Cannot (?:declare \((.*?),?\) twice|overwrite a value)")
 
 
@@ -62,21 +65,23 @@ def parse(text: str, *, name: str) -> Config:
     """The configuration in a text that is called `name` in messages. Raises ConfigError with every problem in it."""
     document, lines = _toml(text, name)
     misfits = check_references(document, lines)
-    try:
-        config = Config.model_validate(document, context=FROM_FILE)
-    except ValidationError as error:
-        details = error.errors(include_url=False)
-    else:
-        details = []
-        if not misfits:
-            return config
-    problems = [problem_of_misfit(misfit, document, lines, file=name) for misfit in misfits[:MOST_PROBLEMS]]
-    problems += [problem_of(detail, document, lines, file=name) for detail in details[:MOST_PROBLEMS]]
-    problems = sorted(problems, key=lambda problem: problem.line)[:MOST_PROBLEMS]
+    config, details = _validate(document)
+    if config is not None and not misfits:
+        return config
+    found = [problem_of_misfit(misfit, document, lines, file=name) for misfit in misfits[:MOST_PROBLEMS]]
+    found += [problem_of(detail, document, lines, file=name) for detail in details[:MOST_PROBLEMS]]
+    problems = sorted(found, key=lambda problem: problem.line)[:MOST_PROBLEMS]
     left_out = len(misfits) + len(details) - len(problems)
     if left_out:
         problems.append(ConfigProblem(name, 0, "", f"and {left_out} more problems"))
     raise ConfigError(tuple(problems))
+
+
+def _validate(document: Mapping[str, Any]) -> tuple[Config | None, Sequence[ErrorDetails]]:
+    try:
+        return Config.model_validate(document, context=FROM_FILE), ()
+    except ValidationError as error:
+        return None, error.errors(include_url=False)
 
 
 def _toml(text: str, name: str) -> tuple[dict[str, Any], Mapping[KeyPath, int]]:
@@ -85,7 +90,7 @@ def _toml(text: str, name: str) -> tuple[dict[str, Any], Mapping[KeyPath, int]]:
         return tomllib.loads(text), index_lines(text)
     except RecursionError:
         raise _one_problem(name, "lists or tables are nested too deep") from None
-    except ValueError as error:  # TOMLDecodeError, and int() on thousands of digits
+    except ValueError as error:  # TOMLDecodeError is one
         message, line = _syntax_message(str(error), text)
         hint = "" if "twice" in message else _QUOTES_HINT
         raise _one_problem(name, message, line=line, hint=hint) from None
@@ -99,18 +104,15 @@ def _check_line_lengths(text: str, name: str) -> None:
 
 def _syntax_message(said: str, text: str) -> tuple[str, int]:
     """tomllib's words in ours, and the line."""
-    place = _PLACE.search(said)
-    words = said[: place.start()] if place else said
+    words, line, column = _SAID.findall(said)[0]
     twice = _TWICE.match(words)
     if twice:
         names = ".".join(re.findall(r"'([^']*)'", twice.group(1) or ""))
         words = f"[{names}] stands twice" if names else "a key or table stands twice"
     words = words[:1].lower() + words[1:]
-    if place is None:
-        return f"not valid TOML: {words}", 0
-    if place.group(1) is None:
+    if not line:
         return f"not valid TOML: {words} at the end of the file", text.rstrip("\n").count("\n") + 1
-    return f"not valid TOML: {words} (column {place.group(2)})", int(place.group(1))
+    return f"not valid TOML: {words} (column {column})", int(line)
 
 
 def _read(path: Path) -> str:

@@ -184,8 +184,7 @@ class SweepConfig(Table):
     timezone: Annotated[
         Zone,
         Field(
-            description="The IANA name of the zone in which `window` is meant. `local` is the zone of this host "
-            "when the configuration is loaded.",
+            description="The IANA name of the zone in which `window` is meant; `local` is the zone of this host.",
             examples=["Europe/Berlin", "UTC"],
         ),
     ] = LOCAL_ZONE

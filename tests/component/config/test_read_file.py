@@ -60,6 +60,10 @@ def test_below_a_file(file):
     assert "cannot be read: not a directory" in problem_of(file / "config.toml").message
 
 
+def test_a_file_that_fails_when_it_is_read():
+    assert "cannot be read: input/output error" in problem_of(Path("/proc/self/mem")).message
+
+
 def test_a_link_to_itself(file):
     file.symlink_to(file)
     assert "cannot be read: too many levels of symbolic links" in problem_of(file).message

@@ -59,6 +59,11 @@ def test_no_file_is_needed():
     assert default_config().sweeps == ()
 
 
+def test_a_mistake_between_tables_alone():
+    error = problems_of('[[sweep]]\nname = "a"\n\n[[sweep]]\nname = "a"\n')
+    assert str(error) == 'config.toml:5: sweep[1].name: is the name of another sweep too, in line 2 (got "a")'
+
+
 def test_windows_line_ends_and_lines():
     error = problems_of('[log]\r\nlevel = "info"\r\n\r\n[web]\r\nx = 1\r\n')
     assert [(problem.line, problem.key) for problem in error.problems] == [(5, "web.x")]
@@ -72,6 +77,15 @@ def test_a_secret_is_never_repeated():
         # Nor by way of the exception behind it, which a traceback would print.
         assert error.__cause__ is None
         assert error.__suppress_context__ or error.__context__ is None
+
+
+@pytest.mark.parametrize(
+    "line", ['NCCL_X = "secret-1', "NCCL_X = secret-1", "NCCL_X = ['secret-1'", "NCCL_X 'secret-1'"]
+)
+def test_nor_by_a_mistake_of_syntax(line):
+    said = str(problems_of(f"[benchmark.environment]\n{line}\n"))
+    assert said.startswith("config.toml:2: not valid TOML: ")
+    assert "secret" not in said
 
 
 def test_no_control_character_reaches_a_terminal():
