@@ -33,7 +33,7 @@ def configure(*, level: str = "info", form: str = "auto", stream: TextIO | None 
     final: list[Processor] = (
         [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
         if as_json
-        else [structlog.dev.ConsoleRenderer(colors=stream.isatty(), timestamp_key="time")]
+        else [_console(stream)]
     )
     structlog.configure(
         processors=[*shared, *final],
@@ -49,6 +49,15 @@ def configure(*, level: str = "info", form: str = "auto", stream: TextIO | None 
         )
     )
     logging.basicConfig(level=max(LEVELS[level], logging.WARNING), handlers=[handler], force=True)
+
+
+def _console(stream: TextIO) -> Processor:
+    return structlog.dev.ConsoleRenderer(
+        colors=stream.isatty(),
+        timestamp_key="time",
+        # The default prints every local variable, which takes seconds with a whole status in it.
+        exception_formatter=structlog.dev.plain_traceback,
+    )
 
 
 def get_logger(component: str) -> FilteringBoundLogger:

@@ -21,6 +21,7 @@ from gpumond.process.supervisor import Cancellation
 from gpumond.store.records import SweepHistory
 from gpumond.sweep.events import RunFinished, SweepEvent, SweepFinished, SweepStarted
 from gpumond.sweep.plan import SweepSpec, timeout_of
+from gpumond.sweep.reasons import FAILURE_REASONS, SKIP_REASONS
 from gpumond.sweep.runner import SweepContext, SweepReport, SweepRunner
 from gpumond.sweep.selection import select_points
 
@@ -158,8 +159,9 @@ def _with_history(sweep: SweepStatus, history: SweepHistory) -> SweepStatus:
     return replace(
         sweep,
         runs=history.runs,
-        failures=history.failures,
-        skips=history.skips,
+        # From 0 on, or the first failure would be no increase for Prometheus.
+        failures=dict.fromkeys(FAILURE_REASONS, 0) | history.failures,
+        skips=dict.fromkeys(SKIP_REASONS, 0) | history.skips,
         preemptions=history.preemptions,
         consecutive_failures=history.consecutive_failures,
         consecutive_skips=history.consecutive_skips,
