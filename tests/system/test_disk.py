@@ -33,9 +33,8 @@ def test_a_full_disk_hides_no_hardware_and_loses_nothing(small_disk, write_confi
     assert daemon.value("gpumond_state_write_success") == 1
 
     ballast = small_disk / "ballast"
-    with ballast.open("wb", buffering=0) as file, pytest.raises(OSError, match="No space left"):
-        while True:
-            file.write(b"x" * 4096)
+    with pytest.raises(OSError, match="No space left"):
+        fill(ballast)
     driver.show(with_faults(scenario, [parse_fault("link_down,gpu=0,link=3")]))
     wait_until(
         lambda: daemon.value("gpumond_gpu_link_up", gpu="0", link="3") == 0, what="the link that is down"

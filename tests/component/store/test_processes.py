@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from history_values import make_point, make_run, make_sweep, measured, store_one
+from history_values import make_point, make_run, make_snapshot, make_sweep, measured, store_one
 
 from gpumond.clock import SystemClock
 from gpumond.errors import StoreError, StoreErrorKind
@@ -108,20 +108,22 @@ def test_a_writer_that_stays_is_an_error_with_a_hint(store, directory, clock):
 
 
 def test_a_writer_that_ends_is_waited_for(store, directory, clock):
-    """A deferred BEGIN would fail at once here (SQLITE_BUSY_SNAPSHOT)."""
+    """Also by what reads first: with a deferred BEGIN it would fail at once (SQLITE_BUSY_SNAPSHOT)."""
+    store.record_snapshot(make_snapshot())
     entered = threading.Event()
 
     def hold():
-        with store._database.writing():
+        with store._database.writing() as session:
+            session.execute("INSERT INTO counter (name, labels, value) VALUES ('held', '{}', 1.0)")
             entered.set()
             time.sleep(0.2)
 
     with Store.open(directory, clock=clock) as other, ThreadPoolExecutor(1) as pool:
         holding = pool.submit(hold)
         entered.wait()
-        other.increment("counter")
+        other.record_snapshot(make_snapshot(gpus=()))
         holding.result()
-    assert [counter.value for counter in store.counters()] == [1.0]
+    assert store.latest_snapshot().gpus == ()
 
 
 def test_readers_are_not_stopped_by_a_writer(store, directory, clock):
@@ -155,6 +157,20 @@ def test_somebody_who_never_finishes_preparing_is_an_error(directory, clock):
     assert caught.value.kind is StoreErrorKind.BUSY
     lock.release()
     Store.open(directory, clock=clock).close()
+
+
+def test_two_that_wait_for_a_third_do_not_wait_for_each_other(directory):
+    """Somebody died before the history was made; now two come at once, and one of them must get to make it."""
+    directory.mkdir()
+    dying = DirectoryLock(directory, SystemClock())
+    dying.acquire()
+    dying.share()
+    with ThreadPoolExecutor(2) as pool:
+        opening = [pool.submit(Store.open, directory, clock=SystemClock()) for _ in range(2)]
+        time.sleep(0.2)
+        dying.release()
+        for opened in opening:
+            opened.result().close()
 
 
 def test_no_descriptor_is_left_behind(directory, clock):

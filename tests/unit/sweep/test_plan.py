@@ -1,6 +1,7 @@
 """Steps, sizes and limits of a sweep, without a process."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -90,7 +91,7 @@ def test_sizes_start_at_the_smallest_and_stay_within_the_largest(smallest, doubl
     sizes = sizes_of(parameters)
     assert sizes[0] == smallest
     assert sizes[-1] <= parameters.max_bytes < sizes[-1] * factor
-    assert all(larger == smaller * factor for smaller, larger in zip(sizes, sizes[1:], strict=False))
+    assert all(larger == smaller * factor for smaller, larger in pairwise(sizes))
 
 
 def test_a_hang_is_called_one_long_after_a_healthy_run_would_have_ended():
