@@ -10,8 +10,8 @@ from pathlib import Path
 
 from gpumond import codec
 from gpumond.cli import history_text
+from gpumond.cli.options import add_config_option, load_config
 from gpumond.clock import SystemClock
-from gpumond.config import load
 from gpumond.errors import ExitCode, UsageError
 from gpumond.model.benchmark import Collective
 from gpumond.model.identity import RunId
@@ -53,13 +53,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     output.add_argument(
         "--raw", action="store_true", help="with a run's ID: print what its benchmark printed, as kept"
     )
-    place = parser.add_mutually_exclusive_group()
-    place.add_argument("--state-directory", type=Path, metavar="DIR", help="where the history is")
-    place.add_argument(
-        "--config",
+    add_config_option(parser)
+    parser.add_argument(
+        "--state-directory",
         type=Path,
-        metavar="FILE",
-        help=f"the configuration that says so (default {load.DEFAULT_FILE})",
+        metavar="DIR",
+        help="where the history is (default: what the configuration says)",
     )
 
 
@@ -79,10 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _state_directory(arguments: argparse.Namespace) -> Path:
     if arguments.state_directory is not None:
         return Path(arguments.state_directory)
-    if arguments.config is not None:
-        return load.load(arguments.config).store.directory
-    config = load.load(load.DEFAULT_FILE) if load.DEFAULT_FILE.exists() else load.default_config()
-    return config.store.directory
+    return load_config(arguments.config).store.directory
 
 
 def _list(store: Store, arguments: argparse.Namespace) -> None:

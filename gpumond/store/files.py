@@ -108,14 +108,19 @@ def _give_to_owner(fd: int, directory: Path) -> None:
 
 
 def require_writable(path: Path) -> None:
-    """Raises StoreError where this user may not write the history file or beside it."""
-    for place, rights in ((path.parent, os.W_OK | os.X_OK), (path, os.R_OK | os.W_OK)):
-        if place.exists() and not os.access(place, rights, effective_ids=True):
-            raise StoreError(
-                f"{place} is not writable for this process",
-                kind=StoreErrorKind.READ_ONLY,
-                hint=hint_for(StoreErrorKind.READ_ONLY, place),
-            )
+    """Raises StoreError where this user may not write the history file, or beside it."""
+    _require_access(path.parent, os.W_OK | os.X_OK)
+    if size_of(path) is not None:
+        _require_access(path, os.R_OK | os.W_OK)
+
+
+def _require_access(place: Path, rights: int) -> None:
+    if not os.access(place, rights, effective_ids=True):
+        raise StoreError(
+            f"{place} is not writable for this process",
+            kind=StoreErrorKind.READ_ONLY,
+            hint=hint_for(StoreErrorKind.READ_ONLY, place),
+        )
 
 
 def size_of(path: Path) -> int | None:

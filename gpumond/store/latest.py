@@ -21,10 +21,11 @@ from gpumond.store.session import Row, Session, from_microseconds, to_microsecon
 # Word for word the condition of the index run_usable (gpumond/store/migrations.py), or SQLite will not use it.
 _USABLE = "ended_at_us IS NOT NULL AND outcome = 'ok' AND reason <> 'tainted'"
 
-# `max(number)` fetches the other columns from that very row (sqlite.org/lang_select.html#bareagg). CROSS JOIN and the
-# unary plus fix the order of the joins: from the few current series to the newest usable run of each, down the index
-# point_by_series, which ends at the first hit. Of equal candidates out of place comes first, then the newest run, then
-# what was printed first (nccl-tests prints `sum` before the other reductions).
+# `max(number)` fetches the other columns from that very row (sqlite.org/lang_select.html#bareagg). CROSS JOIN fixes the
+# order of the joins, INDEXED BY the way of each: from the few current series to the newest usable run of each, down the
+# index point_by_series, which ends at the first hit. Left to choose, SQLite reads every point of that run for every
+# series: 40 ms instead of 7 for 372 series of two years. Of equal candidates out of place comes first, then the newest run, then what
+# was printed first (nccl-tests prints `sum` before the other reductions).
 _LATEST_POINTS = f"""
 WITH
 newest_run AS (
@@ -47,7 +48,7 @@ ranked AS (
       ORDER BY candidate.placement = 'in_place', point.run DESC, point.position
     ) AS place
   FROM candidate
-  CROSS JOIN point ON point.series = candidate.id AND point.run = candidate.newest
+  CROSS JOIN point INDEXED BY point_by_series ON point.series = candidate.id AND point.run = candidate.newest
   CROSS JOIN run ON run.number = point.run
 )
 SELECT * FROM ranked WHERE place = 1 ORDER BY sweep, engine, gpu_set, collective, datatype, size_bytes

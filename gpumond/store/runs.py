@@ -30,6 +30,18 @@ def _upsert(table: str, columns: str) -> str:
     return f"INSERT INTO {table} ({columns}) VALUES ({values}) ON CONFLICT (id) DO UPDATE SET {changes}"  # noqa: S608 - constants
 
 
+_ENSURE_SERIES = (
+    f"INSERT INTO series ({_SERIES_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"  # noqa: S608 - constants
+)
+_SERIES_COLUMN_COUNT = 9
+_THIS_SERIES = (
+    "sweep = ? AND engine = ? AND gpu_set = ? AND collective = ? AND parameters_hash = ? AND datatype = ?"
+    " AND redop = ? AND size_bytes = ? AND placement = ?"
+)
+_INSERT_POINT = f"""
+INSERT INTO point (run, position, time_seconds, algbw_bytes_per_second, busbw_bytes_per_second, wrong_elements, series)
+SELECT ?, ?, ?, ?, ?, ?, id FROM series WHERE {_THIS_SERIES}
+"""  # noqa: S608 - constants
 _UPSERT_RUN = _upsert("run", _RUN_COLUMNS)
 _UPSERT_SWEEP = _upsert("sweep", _SWEEP_COLUMNS)
 
@@ -83,36 +95,16 @@ def replace_points(session: Session, number: int, run: Run) -> None:
 
 
 def _insert_points(session: Session, number: int, run: Run, points: Iterable[Point], first: int) -> None:
-    session.executemany(
-        "INSERT INTO point (run, position, series, time_seconds, algbw_bytes_per_second, busbw_bytes_per_second,"
-        " wrong_elements) VALUES (?, ?, ?, ?, ?, ?, ?)",
-        [
-            (number, position, series_id(session, series_of(run, point)), *point_values(point))
-            for position, point in enumerate(points, start=first)
-        ],
-    )
-
-
-def series_id(session: Session, key: SeriesKey) -> int:
-    """The number of a series, made where it is new."""
-    found = find_series(session, key)
-    if found is not None:
-        return found
-    cursor = session.execute(
-        f"INSERT INTO series ({_SERIES_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",  # noqa: S608 - constants
-        _series_values(key),
-    )
-    if cursor.lastrowid is None:
-        raise AssertionError(f"series {key} was just written")
-    return cursor.lastrowid
+    rows = [
+        (number, position, *point_values(point), *_series_values(series_of(run, point)))
+        for position, point in enumerate(points, start=first)
+    ]
+    session.executemany(_ENSURE_SERIES, [row[-_SERIES_COLUMN_COUNT:] for row in rows])
+    session.executemany(_INSERT_POINT, rows)
 
 
 def find_series(session: Session, key: SeriesKey) -> int | None:
-    row = session.execute(
-        "SELECT id FROM series WHERE sweep = ? AND engine = ? AND gpu_set = ? AND collective = ?"
-        " AND parameters_hash = ? AND datatype = ? AND redop = ? AND size_bytes = ? AND placement = ?",
-        _series_values(key),
-    ).fetchone()
+    row = session.execute(f"SELECT id FROM series WHERE {_THIS_SERIES}", _series_values(key)).fetchone()  # noqa: S608 - constants
     return None if row is None else int(row["id"])
 
 
