@@ -36,10 +36,11 @@ _ALGBW_CHANGED_IN_2020 = frozenset((Collective.ALL_GATHER, Collective.REDUCE_SCA
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
-    """What the text has said so far. `collective` and `ranks` are None where unknown or without a known rule."""
+    """What the text has said so far; None where it has not. `is_of_a_fork`: a program whose rules we do not know."""
 
     collective: Collective | None = None
     ranks: int | None = None
+    is_of_a_fork: bool = False
 
 
 class Interval(NamedTuple):
@@ -106,13 +107,15 @@ def _not_a_number(cells: Cells) -> str:
 
 def _objection_to_size(cells: Cells, circumstances: Circumstances) -> str:
     size, count = int(cells.size), int(cells.count)
-    element = ELEMENT_BYTES.get(cells.type, 1)
+    element = ELEMENT_BYTES.get(cells.type)
+    if element is None:
+        return ""  # a type that is newer than this table; it may be smaller than a byte
     if circumstances.collective in _SIZE_IS_FREE:
         return f"size {size} is no number of {cells.type} elements" if size % element else ""
     if count == 0 or size == 0:
         return "" if count == size == 0 else f"size {size} does not fit count {count}"
     shares, rest = divmod(size, count * element)
-    allowed = _shares_allowed(circumstances) if cells.type in ELEMENT_BYTES else None
+    allowed = _shares_allowed(circumstances)
     if rest or (allowed is not None and shares not in allowed):
         return f"size {size} does not fit count {count} of {cells.type}"
     return ""
@@ -123,13 +126,16 @@ def _shares_allowed(circumstances: Circumstances) -> frozenset[int] | None:
     collective, ranks = circumstances.collective, circumstances.ranks
     if collective is not None and collective not in _SIZE_COUNTS_EVERY_RANK:
         return frozenset((1,))
-    if ranks is None:
+    if ranks is None or circumstances.is_of_a_fork:
         return None
     return frozenset((ranks,)) if collective is not None else frozenset((1, ranks))
 
 
 def _objection_to_bandwidth(cells: Cells, circumstances: Circumstances) -> str:
-    rules = _rules(circumstances.collective, _ranks_of(cells, circumstances), cells.layout.is_old)
+    if circumstances.is_of_a_fork:
+        rules: tuple[_Rule, ...] = (_Rule(_ONE, _ANY_BUSBW),)
+    else:
+        rules = _rules(circumstances.collective, _ranks_of(cells, circumstances), cells.layout.is_old)
     objections = [_objection_under(rule, cells) for rule in rules]
     return "" if "" in objections else objections[0]
 

@@ -158,8 +158,8 @@ class Facts:
         """What the current rows are sure to be; a name in an echoed command may belong to another run."""
         name = Collective.ALL_REDUCE if self._current == _ALL_REDUCE_BIAS else self._current
         collective = Collective(name) if name in _COLLECTIVES else None
-        is_of_a_fork = name is not None and collective is None  # whose rule for busbw we do not know
-        return Circumstances(collective, None if is_of_a_fork else self._rank_list.communicator_ranks)
+        is_of_a_fork = name is not None and collective is None
+        return Circumstances(collective, self._rank_list.communicator_ranks, is_of_a_fork)
 
     @property
     def error(self) -> str | None:

@@ -17,7 +17,7 @@ WITH_OWN_COLLECTIVE = tuple(style for style in STYLES if style.era == 4 and styl
 
 
 @given(tables())
-@settings(max_examples=400)
+@settings(max_examples=150)
 def test_every_row_of_a_rendered_table_comes_back_as_printed(table):
     text, rows = render(table)
     parsed = parse(text)
@@ -78,7 +78,7 @@ def test_feeding_in_pieces_is_parsing_at_once(table, pieces: random.Random):
 
 
 @given(tables(), st.data())
-@settings(max_examples=400)
+@settings(max_examples=150)
 def test_a_text_that_is_cut_anywhere_has_no_row_that_the_whole_has_not(table, data):
     text, rows = render(table)
     cut = data.draw(st.integers(0, len(text)))
@@ -99,7 +99,7 @@ def test_a_table_without_a_header_that_is_cut_has_no_row_that_the_whole_has_not(
 
 
 @given(tables(WITH_OWN_COLLECTIVE, max_rows=1), st.data())
-@settings(max_examples=500)
+@settings(max_examples=200)
 def test_one_changed_digit_is_rejected_or_within_what_was_printed(table, data):
     """size, count and the measured numbers; root, counts of wrong values and statistics have nothing to check them."""
     text, (row,) = render(table)
@@ -160,7 +160,7 @@ def test_no_text_makes_it_raise(text):
     "node-a:1:2 [0] NCCL INFO x\n", "vm: Test CUDA failure a.cu:1 'x'\n", "# Out of bounds values : 0 OK\n", "0:", "٣", "²", "9" * 30,
     "# Avg bus bandwidth : 1 \n", "# nThread 1 nGpus 2 minBytes\n", "2026-11-29", "16:13:50", "label | ", '{"log":"', '"}\n', "\ud800",
 ]), max_size=80), st.sampled_from([" ", ""]))  # fmt: skip
-@settings(max_examples=500)
+@settings(max_examples=200)
 def test_no_mixture_of_its_own_words_makes_it_raise(words, space):
     parsed = parse(space.join(words))
     assert codec.encode(parsed)
@@ -177,7 +177,7 @@ def test_no_bytes_make_it_raise(data):
 
 
 @given(tables(), st.data())
-@settings(max_examples=200)
+@settings(max_examples=100)
 def test_a_whole_row_and_its_parts_are_fitted_alike(table, data):
     """A row is matched in two ways, as a whole and print by print: they must agree."""
     layouts = [layout_of_header(header(table)[1].split(), frozenset()), *KNOWN_LAYOUTS]
