@@ -14,6 +14,8 @@ from pathlib import Path
 
 from gpumond import codec
 from gpumond.cli.options import add_config_option, load_config
+from gpumond.cli.paste import read_text, snapshot_in
+from gpumond.cli.topology_file import show_text
 from gpumond.clock import SystemClock
 from gpumond.errors import ExitCode, GpumondError, HostError, NotEvaluatedError
 from gpumond.model.identity import GpuUuid
@@ -22,6 +24,7 @@ from gpumond.model.topology import Snapshot
 from gpumond.probe.launcher import ProbeFailure, ProbeLauncher, ProbeResult, default_probe_command
 from gpumond.process.environment import probe_environment
 from gpumond.topology.matrix import gpu_names, link_labels, numbers_by_bus_id, render_matrix
+from gpumond.topology.printable import printable
 
 HELP = "show how the GPUs are connected, as nvidia-smi topo -m does, with affinity"
 
@@ -65,13 +68,36 @@ def configure(parser: argparse.ArgumentParser) -> None:
     source.add_argument("--live", action="store_true", help="read this host now (the default)")
     source.add_argument("--stored", action="store_true", help="show what the daemon stored last")
     source.add_argument("--simulate", metavar="NAME", help="show the simulated host NAME instead of this one")
+    source.add_argument(
+        "--from",
+        dest="file",
+        metavar="FILE",
+        help="read what somebody pasted (nvidia-smi topo, amd-smi topology, rocm-smi --showtopo) or a snapshot as"
+        " --json prints it; `-` is standard input",
+    )
     parser.add_argument("--json", action="store_true", help="print the snapshot and the labels as JSON")
     add_config_option(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
+    if arguments.file is not None:
+        return _run_from_file(arguments.file, as_json=arguments.json)
     shown = _stored(arguments.config) if arguments.stored else _Shown(take_snapshot(arguments.simulate))
-    print(_as_json(shown) if arguments.json else _as_text(shown), end="", flush=True)
+    return _show(shown, as_json=arguments.json)
+
+
+def _run_from_file(path: str, *, as_json: bool) -> int:
+    text = read_text(path)
+    snapshot = snapshot_in(text, path)
+    return (
+        show_text(text, path, as_json=as_json)
+        if snapshot is None
+        else _show(_Shown(snapshot), as_json=as_json)
+    )
+
+
+def _show(shown: _Shown, *, as_json: bool) -> int:
+    print(_as_json(shown) if as_json else printable(_as_text(shown)), end="", flush=True)
     problem = problem_of(shown.snapshot)
     if problem is not None:
         raise problem

@@ -1,19 +1,18 @@
 """`gpumond topology --from FILE`: a customer's paste, read without any GPU.
 
-Owns reading the file within bounds and what is printed. JSON has the keys of a topology case
+Owns what is printed. JSON has the keys of a topology case
 (docs/operating.md), a few of our own beside them, and no key for a table that the text does not have.
 """
 
 from __future__ import annotations
 
-import codecs
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any
 
-from gpumond.errors import ExitCode, NotEvaluatedError, UsageError
+from gpumond.cli.paste import TEXT_HINT, read_text
+from gpumond.errors import ExitCode, NotEvaluatedError
 from gpumond.model.topology_text import (
     LinkFact,
     P2pMatrix,
@@ -25,12 +24,6 @@ from gpumond.model.topology_text import (
 from gpumond.parsers.topology_text import parse_topology_text
 from gpumond.topology.classify import Classification, classify_text
 
-LARGEST_FILE_BYTES: Final = 16 << 20
-"""A matrix of 64 GPUs is 30 kB, a support log that holds one a few MB."""
-
-STANDARD_INPUT: Final = "-"
-
-_HINT = "Give it what `nvidia-smi topo -m`, `amd-smi topology` or `rocm-smi --showtopo` printed."
 _NUMBERS = frozenset({LinkFact.WEIGHT, LinkFact.HOPS})
 _DECIDES_FIRST = (
     P2pQuestion.READ,
@@ -45,12 +38,17 @@ _DECIDES_FIRST = (
 
 def run_from_file(path: str, *, as_json: bool) -> int:
     """Print what the file says. Raises UsageError for no readable text, NotEvaluatedError for no matrix in it."""
-    topology = parse_topology_text(_read_text(path))
+    return show_text(read_text(path), path, as_json=as_json)
+
+
+def show_text(text: str, path: str, *, as_json: bool) -> int:
+    """Print what `text`, which came from `path`, says. Raises NotEvaluatedError for no matrix in it."""
+    topology = parse_topology_text(text)
     classification = classify_text(topology)
     if as_json:
         print(json.dumps(as_document(topology, classification), indent=1))
     if not topology.gpus:
-        raise NotEvaluatedError(f"no topology matrix in {path}", hint=_HINT)
+        raise NotEvaluatedError(f"no topology matrix in {path}", hint=TEXT_HINT)
     if not as_json:
         print("\n".join(_as_lines(topology, classification)))
         for problem in topology.problems:
@@ -83,44 +81,6 @@ def as_document(topology: TopologyText, classification: Classification) -> dict[
             for problem in topology.problems
         ],
     }
-
-
-# --- reading -----------------------------------------------------------------------------------------------------------
-
-
-def _read_text(path: str) -> str:
-    try:
-        content = _read_bytes(path)
-    except OSError as error:
-        raise UsageError(f"{path}: {(error.strerror or str(error)).lower()}", hint=_HINT) from error
-    except ValueError as error:  # a NUL in the name
-        raise UsageError(f"{path!r}: {error}", hint=_HINT) from error
-    if len(content) > LARGEST_FILE_BYTES:
-        raise UsageError(
-            f"{path}: more than {LARGEST_FILE_BYTES >> 20} MiB", hint="Cut out the part with the matrix."
-        )
-    return _decode(content, path)
-
-
-def _read_bytes(path: str) -> bytes:
-    """At most one byte more than allowed, so that an endless file ends."""
-    if path == STANDARD_INPUT:
-        return _read_bounded(sys.stdin.buffer)
-    with Path(path).open("rb") as file:
-        return _read_bounded(file)
-
-
-def _read_bounded(file: BinaryIO) -> bytes:
-    return file.read(LARGEST_FILE_BYTES + 1)
-
-
-def _decode(content: bytes, path: str) -> str:
-    """UTF-8 with bad bytes replaced, or the UTF-16 that PowerShell writes. Raises UsageError for what is no text."""
-    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return content.decode("utf-16", errors="replace")
-    if b"\0" in content:
-        raise UsageError(f"{path}: a binary file", hint=_HINT)
-    return content.decode("utf-8", errors="replace")
 
 
 # --- JSON --------------------------------------------------------------------------------------------------------------

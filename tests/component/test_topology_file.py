@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from gpumond.cli.topology_file import LARGEST_FILE_BYTES, run_from_file
+from gpumond.cli.paste import LARGEST_FILE_BYTES
+from gpumond.cli.topology_file import run_from_file
 from gpumond.errors import NotEvaluatedError, UsageError
 
 CASES = Path(__file__).parents[1] / "data" / "topology" / "cases"
