@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from gpumond.exporter import hardware, operation
+from gpumond.exporter import expected, hardware, operation
 from gpumond.exporter.family import PREFIX, Family, Freshness, Kind, Sample, Scrape, Section
 from gpumond.model.status import HostStatus
 
@@ -27,6 +27,8 @@ MONITOR = "gpumond.monitor.topology"
 NVML = "gpumond.probe.nvml"
 RUNNER = "gpumond.sweep.runner"
 SCHEDULE = "gpumond.schedule.engine"
+RING_MODEL = "gpumond.topology.expected"
+CLASSIFY = "gpumond.topology.classify"
 STORE = "gpumond.store.sqlite"
 SUPERVISOR = "gpumond.process.supervisor"
 SYSFS = "gpumond.probe.sysfs"
@@ -193,6 +195,13 @@ _GPUS: tuple[Family[HostStatus], ...] = (
 )
 
 _TOPOLOGY: tuple[Family[HostStatus], ...] = (
+    _COUNT.family(
+        "topology_class_info",
+        "What connects the GPUs: nvswitch, nvlink-partial, xgmi, pcie-p2p, pcie-no-p2p, or unknown.",
+        expected.topology_class_info,
+        labels=("class",),
+        read_by=CLASSIFY,
+    ),
     _PER_PAIR.family(
         "topology_link_info",
         "How gpu reaches peer, in nvidia-smi's words: NV and the number of active NVLinks, or PIX, PXB, PHB, NODE, SYS.",
@@ -241,6 +250,15 @@ _RESULTS: tuple[Family[HostStatus], ...] = (
         "collective_busbw_bytes_per_second",
         "Bus bandwidth as nccl-tests defines it, for the chosen sizes.",
         operation.per_point(lambda point: point.busbw_bytes_per_second),
+    ),
+    _PER_RESULT.family(
+        "collective_busbw_expected_bytes_per_second",
+        "What a ring of these GPUs should reach at sizes from 1 GiB. The basis model multiplies the NVLinks that are up"
+        " by published constants; an all_reduce by NVLS goes beyond it. No sample where no constant has a source.",
+        expected.busbw_expected,
+        labels=("basis",),
+        freshness=Freshness.SNAPSHOT,
+        read_by=RING_MODEL,
     ),
     _PER_RESULT.family(
         "collective_algbw_bytes_per_second",
