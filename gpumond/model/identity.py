@@ -6,7 +6,7 @@ import re
 from typing import NewType
 
 GpuUuid = NewType("GpuUuid", str)
-"""As the driver prints it: `GPU-xxxxxxxx-...` (NVIDIA), or AMD's own form."""
+"""What CUDA_VISIBLE_DEVICES and ROCR_VISIBLE_DEVICES take: `GPU-xxxxxxxx-xxxx-...` (NVIDIA), `GPU-<16 digits>` (AMD)."""
 
 PciBusId = NewType("PciBusId", str)
 """Normalised as sysfs prints it: `dddd:bb:dd.f`, lower case."""

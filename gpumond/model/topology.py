@@ -11,7 +11,7 @@ from datetime import datetime
 from enum import IntEnum, StrEnum
 
 from gpumond.model.identity import GpuUuid, PciBusId
-from gpumond.model.reading import Reading, Unreadable, Value
+from gpumond.model.reading import NOT_SUPPORTED, Reading, Unreadable, Value
 
 SNAPSHOT_SCHEMA = 1
 """Raised whenever a document of this module can no longer be read by older code."""
@@ -59,6 +59,35 @@ class NvLinkRemote(IntEnum):
     NPU = 1
     SWITCH = 2
     UNKNOWN = 255
+
+
+class XgmiLinkState(StrEnum):
+    """An xGMI link as its GPU sees it; the driver does not say where a link leads."""
+
+    UP = "up"
+    DOWN = "down"
+    DISABLED = "disabled"  # not wired: on a board of eight, one of eight
+
+
+class IoLinkCapability(StrEnum):
+    """What an xGMI connection can do besides carrying copies."""
+
+    COHERENT = "coherent"
+    ATOMICS_32BIT = "atomics_32bit"
+    ATOMICS_64BIT = "atomics_64bit"
+    DMA = "dma"
+    BIDIRECTIONAL = "bidirectional"
+
+
+@dataclass(frozen=True, slots=True)
+class XgmiPath:
+    """The xGMI connection from one GPU to another. The driver's "hops" are left out: 1 means any xGMI."""
+
+    weight: Reading[int]
+    """15 for each physical hop."""
+    bandwidth_min_bytes_per_second: Reading[int]
+    bandwidth_max_bytes_per_second: Reading[int]
+    capabilities: Reading[tuple[IoLinkCapability, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +170,14 @@ class Gpu:
     remapped_rows_failure: Reading[bool]
     recovery_action: Reading[int]
     performance_state: Reading[int]
+    xgmi_links: Reading[tuple[XgmiLinkState, ...]] = NOT_SUPPORTED
+    """By link number."""
+    xgmi_hive: Reading[str] = NOT_SUPPORTED
+    """The set of GPUs that xGMI connects; a host may have two."""
+    compute_partition: Reading[str] = NOT_SUPPORTED
+    """AMD: `SPX`, `CPX`, ...: how many GPUs one board shows itself as."""
+    memory_partition: Reading[str] = NOT_SUPPORTED
+    """AMD: `NPS1`, `NPS4`, ..."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +199,8 @@ class GpuPair:
     nvlinks: Reading[int]
     """Active NVLinks on this way; behind NVSwitch, those of `gpu` towards switches."""
     p2p: dict[P2pCapability, Reading[P2pStatus]]
+    xgmi: Reading[XgmiPath] = NOT_SUPPORTED
+    """Not supported where PCIe connects the two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +233,7 @@ class Host:
     driver_library_version: Reading[str]
     cuda_version: Reading[str]
     is_virtual: Reading[bool]
+    rocm_version: Reading[str] = NOT_SUPPORTED
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,10 +264,12 @@ class Snapshot:
 
 
 def link_label(pair: GpuPair) -> str:
-    """How nvidia-smi would print this pair: `NV18` where NVLinks are up, else the PCIe level, `?` where unknown."""
+    """How the vendor's tool would print this pair: `NV18`, `XGMI`, else the PCIe level in nvidia-smi's words, `?`."""
+    if isinstance(pair.xgmi, Value):
+        return "XGMI"
     if isinstance(pair.nvlinks, Value) and pair.nvlinks.value > 0:
         return f"NV{pair.nvlinks.value}"
-    if isinstance(pair.nvlinks, Unreadable):
-        # Without a link count a PCIe label would claim that there is no NVLink.
+    if isinstance(pair.nvlinks, Unreadable) or isinstance(pair.xgmi, Unreadable):
+        # Here a PCIe label would claim that there is no NVLink, or no xGMI.
         return "?"
     return pair.level.value.value if isinstance(pair.level, Value) else "?"

@@ -15,7 +15,7 @@ from enum import StrEnum
 from itertools import combinations, permutations
 from typing import Final
 
-from gpumond.model.reading import Value, value_or_none
+from gpumond.model.reading import Unreadable, Value, value_or_none
 from gpumond.model.topology import (
     Gpu,
     GpuPair,
@@ -92,8 +92,8 @@ def classify_snapshot(snapshot: Snapshot) -> Classification:
     """The class of a host as its driver tells it."""
     if len(snapshot.gpus) < 2:  # noqa: PLR2004 - one GPU has no peer
         return _unknown(f"{len(snapshot.gpus)} GPU answers, so no link between GPUs")
-    if snapshot.vendor is not Vendor.NVIDIA:
-        return _unknown("this snapshot has no link types")
+    if snapshot.vendor is Vendor.AMD:
+        return _by_xgmi(snapshot)
     to_switches = [_links_to_switches(gpu) for gpu in snapshot.gpus]
     if all(to_switches):
         told = _told(Counter(f"with {count}" for count in to_switches))
@@ -164,6 +164,21 @@ def _pair_nvlinks(pairs: Iterable[GpuPair]) -> list[int | None]:
 def _nvlinks(label: str | None) -> int | None:
     match = _NVLINK.fullmatch(label) if label else None
     return int(match[1]) if match else (0 if label else None)
+
+
+# --- xGMI --------------------------------------------------------------------------------------------------------------
+
+
+def _by_xgmi(snapshot: Snapshot) -> Classification:
+    """One xGMI connection makes the class, as in a text: a host of two hives has PCIe between them."""
+    pairs = snapshot.pairs
+    connected = sum(isinstance(pair.xgmi, Value) for pair in pairs)
+    fact = f"xGMI connects {connected} of {len(pairs)} ways between GPUs"
+    if connected:
+        return Classification(TopologyClass.XGMI, (fact,))
+    if any(isinstance(pair.xgmi, Unreadable) for pair in pairs):
+        return _unknown(fact, "the link types of some pairs could not be read")
+    return _by_p2p(_snapshot_answers(pairs), fact)
 
 
 # --- P2P ---------------------------------------------------------------------------------------------------------------

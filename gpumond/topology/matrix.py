@@ -40,6 +40,7 @@ Legend:
   PXB  = Connection traversing multiple PCIe bridges (without traversing the PCIe Host Bridge)
   PIX  = Connection traversing at most a single PCIe bridge
   NV#  = Connection traversing a bonded set of # NVLinks
+  XGMI = Connection traversing xGMI links (AMD Infinity Fabric)
   ?    = Could not be read"""
 
 # A silent GPU of these is still one of ours: the others keep their numbers. One that the driver does not know, or will

@@ -6,7 +6,7 @@ from itertools import permutations
 import pytest
 
 from gpumond.model.reading import NOT_SUPPORTED, Unreadable, UnreadableReason, Value
-from gpumond.model.topology import NvLinkRemote, P2pCapability, P2pStatus, Vendor
+from gpumond.model.topology import NvLinkRemote, P2pCapability, P2pStatus, Vendor, XgmiPath
 from gpumond.model.topology_text import P2pMatrix, P2pQuestion, TopologyText, Way
 from gpumond.topology.classify import TopologyClass, classify_snapshot, classify_text
 
@@ -187,13 +187,45 @@ def test_could_not_read_is_neither_yes_nor_no(eight_gpus):
     assert classify_snapshot(snapshot).topology_class is TopologyClass.UNKNOWN
 
 
-def test_one_gpu_no_gpu_and_another_vendor(eight_gpus):
+P2P_OK = Value(P2pStatus.OK)
+
+
+def amd(snapshot, xgmi, p2p=P2P_OK, *, place=None):
+    """`snapshot` as AMD's: no NVLinks, and `xgmi` for every pair (or the one at `place`)."""
+    bare = replace(without_nvlinks(snapshot, p2p), vendor=Vendor.AMD)
+    pairs = [replace(it, xgmi=xgmi) if place in (None, n) else it for n, it in enumerate(bare.pairs)]
+    return replace(bare, pairs=tuple(pairs))
+
+
+XGMI = Value(XgmiPath(Value(15), NOT_SUPPORTED, NOT_SUPPORTED, NOT_SUPPORTED))
+
+
+@pytest.mark.parametrize("place", [None, 0, 55])
+def test_one_xgmi_connection_makes_the_class(eight_gpus, place):
+    found = classify_snapshot(amd(eight_gpus, XGMI, place=place))
+    assert found.topology_class is TopologyClass.XGMI
+    assert found.facts == (f"xGMI connects {56 if place is None else 1} of 56 ways between GPUs",)
+
+
+@pytest.mark.parametrize(
+    ("xgmi", "p2p", "expected"),
+    [
+        (NOT_SUPPORTED, Value(P2pStatus.OK), "pcie-p2p"),
+        (NOT_SUPPORTED, Value(P2pStatus.NS), "pcie-no-p2p"),
+        (NOT_SUPPORTED, Value(P2pStatus.U), "unknown"),
+        (LOST, Value(P2pStatus.OK), "unknown"),
+    ],
+)
+def test_amd_gpus_without_xgmi(eight_gpus, xgmi, p2p, expected):
+    assert classify_snapshot(amd(eight_gpus, xgmi, p2p)).topology_class == expected
+
+
+def test_one_gpu_and_no_gpu(eight_gpus):
     for gpus in (eight_gpus.gpus[:1], ()):
         assert (
             classify_snapshot(replace(eight_gpus, gpus=gpus, pairs=())).topology_class
             is TopologyClass.UNKNOWN
         )
-    assert classify_snapshot(replace(eight_gpus, vendor=Vendor.AMD)).topology_class is TopologyClass.UNKNOWN
     assert (
         classify_snapshot(
             replace(eight_gpus, pairs=(), gpus=tuple(replace(g, nvlinks=LOST) for g in eight_gpus.gpus))

@@ -23,6 +23,7 @@ from gpumond.model.topology import (
     SilentGpu,
     Snapshot,
     Vendor,
+    XgmiPath,
 )
 from gpumond.topology.matrix import cells_of, link_labels, numbers_by_bus_id, render_matrix
 
@@ -68,8 +69,8 @@ PHB = Value(PathLevel.PHB)
 OK = Value(P2pStatus.OK)
 
 
-def pair(one, other, *, nvlinks=NV18, level=PHB, p2p=OK):
-    return GpuPair(uuid_of(one), uuid_of(other), level, nvlinks, dict.fromkeys(P2pCapability, p2p))
+def pair(one, other, *, nvlinks=NV18, level=PHB, p2p=OK, xgmi=NOT_SUPPORTED):
+    return GpuPair(uuid_of(one), uuid_of(other), level, nvlinks, dict.fromkeys(P2pCapability, p2p), xgmi)
 
 
 def snapshot(gpus, pairs=(), **rest):
@@ -159,7 +160,21 @@ def test_without_nvlink_the_pcie_level_stands_in_the_cell():
     assert link_labels(shown, numbers_by_bus_id(shown)) == {"GPU0-GPU1": "PIX"}
 
 
-@pytest.mark.parametrize("unread", [{"nvlinks": DENIED}, {"nvlinks": NOT_SUPPORTED, "level": DENIED}])
+def test_xgmi_stands_in_the_cell_and_in_the_legend():
+    path = Value(XgmiPath(Value(15), NOT_SUPPORTED, NOT_SUPPORTED, NOT_SUPPORTED))
+    shown = two_gpus(nvlinks=NOT_SUPPORTED, level=Value(PathLevel.SYS), xgmi=path)
+    assert link_labels(shown, numbers_by_bus_id(shown)) == {"GPU0-GPU1": "XGMI"}
+    assert "  XGMI = " in render_matrix(shown)
+
+
+@pytest.mark.parametrize(
+    "unread",
+    [
+        {"nvlinks": DENIED},
+        {"nvlinks": NOT_SUPPORTED, "level": DENIED},
+        {"nvlinks": NOT_SUPPORTED, "xgmi": DENIED},
+    ],
+)
 def test_what_could_not_be_read_is_a_question_mark_and_not_a_guess(unread):
     shown = two_gpus(**unread)
     assert link_labels(shown, numbers_by_bus_id(shown)) == {"GPU0-GPU1": "?"}
