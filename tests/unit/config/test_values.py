@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from gpumond.config.values import (
     LARGEST_BYTES,
+    Between,
     Day,
     ListenAddress,
     TimeWindow,
@@ -254,6 +255,15 @@ def test_gpu_uuid(uuid):
 def test_no_gpu_uuid(uuid):
     with pytest.raises(ValueError, match="must be the UUID"):
         check_gpu_uuid(uuid)
+
+
+def test_bounds_belong_to_the_range():
+    limits = Between(1, 600, format_duration)
+    assert [limits(value) for value in (1, 600, None)] == [1, 600, None]
+    with pytest.raises(ValueError, match="^must be at least 1s$"):
+        limits(0.999)
+    with pytest.raises(ValueError, match="^must be at most 10m$"):
+        limits(600.001)
 
 
 def test_paths_are_absolute():
