@@ -61,7 +61,7 @@ def broken_trampoline(last_line: str) -> str:
 def exit_of(status: int | None) -> str:
     """Empty for 0, which needs no words."""
     if status is None:
-        return "ended, but who traces it, or an ignored SIGCHLD, kept its exit status"
+        return "ended, but who traces it, or an ignored SIGCHLD, has its exit status"
     if status == 0:
         return ""
     if status > 0:

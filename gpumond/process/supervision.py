@@ -117,7 +117,8 @@ class Supervision:
                 self._register(stream.descriptor, partial(self._on_output, stream))
             while self._stage is not Stage.OVER:
                 for key, _ in self._selector.select(self._seconds_to_deadline()):
-                    key.data()
+                    if key.fd in self._open:  # an earlier handler of this round may have closed it
+                        key.data()
                 self._obey_clock()
 
     def _register(self, descriptor: int, handler: Callable[[], None]) -> None:

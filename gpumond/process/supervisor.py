@@ -104,6 +104,8 @@ def _without_process(cause: Cause, detail: str) -> ProcessResult:
 
 
 def _why_not_started(command: Command, error: Exception) -> str:
+    if isinstance(error, FileNotFoundError | PermissionError) and error.filename == sys.executable:
+        return explain.broken_trampoline(str(error))
     if isinstance(error, OSError) and error.errno:
         return explain.start_failure(command.argv[0], command.directory, error.errno)
     return f"{command.argv[0]} could not be started: {error}; correct its arguments and environment"

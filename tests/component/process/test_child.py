@@ -105,6 +105,32 @@ class TestWhatCannotStart:
         )
         assert result.stdout.startswith("not_started no process could be made (Too many open files); raise")
 
+    @pytest.mark.parametrize(
+        ("python", "why"), [("/bin/false", "no message"), ("/absent/python", "No such file")]
+    )
+    def test_a_python_that_does_not_run_is_not_the_programs_fault(self, tmp_path, python, why):
+        result = in_another_process(
+            tmp_path,
+            f"sys.executable = {python!r}; result = start('true'); print(result.cause, result.detail)",
+        )
+        assert result.stdout.startswith("not_started the process could not be prepared (")
+        assert why in result.stdout
+        assert "repair the Python that runs gpumond" in result.stdout
+
+    def test_a_daemon_that_ignores_sigchld_loses_the_status_and_nothing_else(self, tmp_path):
+        result = in_another_process(
+            tmp_path,
+            """
+            import signal
+            signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+            result = start("sh", "-c", "echo fine; exit 3")
+            print(result.cause, result.exit_status, result.output, result.detail)
+            """,
+        )
+        assert result.stdout == (
+            "exited None b'fine\\n' ended, but who traces it, or an ignored SIGCHLD, has its exit status\n"
+        )
+
     def test_a_command_needs_a_program(self):
         with pytest.raises(ValueError, match="at least a program"):
             Command((), {}, Path("/"))

@@ -11,6 +11,7 @@ import time
 import pytest
 
 from gpumond.model.run import Cause
+from gpumond.process import child
 from gpumond.process.leftovers import family_is_alive, kill_leftover, signal_process
 from gpumond.process.procfs import process_is_alive, read_stat, read_thread_states, summarise_threads
 from gpumond.process.supervisor import Limits
@@ -89,9 +90,7 @@ class TestIdentity:
         assert (result.cause, result.exit_status) == (Cause.TOTAL_TIMEOUT, -signal.SIGTERM)
 
 
-TRACEABLE_BY_ANYBODY = (
-    "import ctypes, time; ctypes.CDLL(None).prctl(0x59616D61, -1); print('up', flush=True); time.sleep(60)"
-)
+TRACEABLE_BY_ANYBODY = "import ctypes, os, time; ctypes.CDLL(None).prctl(0x59616D61, -1); print(os.getpid(), flush=True); time.sleep(60)"
 TRACER = """
 import ctypes, os, sys
 libc = ctypes.CDLL(None, use_errno=True)
@@ -101,6 +100,19 @@ failed = libc.ptrace(PTRACE_SEIZE, int(sys.argv[1]), None, PTRACE_O_TRACEEXIT)
 print(os.strerror(ctypes.get_errno()) if failed else "traced", flush=True)
 sys.stdin.read()
 """
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can start a process of another user")
+def test_a_process_of_another_user_is_left_alone_even_with_the_marker(clock):
+    ticks = read_stat(os.getpid()).start_ticks
+    marker = child.marker_of(os.getpid() + 1_000_000, ticks, child.boot_id())
+    environment = {"PATH": "/usr/bin:/bin", child.MARKER: marker}
+    with subprocess.Popen(["sleep", "60"], cwd="/", env=environment, user=65534) as theirs:
+        assert kill_leftover(os.getpid() + 1_000_000, ticks, clock=clock).killed == ()
+        assert theirs.poll() is None
+        theirs.kill()
+    with subprocess.Popen(["sleep", "60"], cwd="/", env=environment) as ours:
+        assert kill_leftover(os.getpid() + 1_000_000, ticks, clock=clock).killed == (ours.pid,)
 
 
 class TestWhatSurvivesSigkill:
@@ -123,19 +135,13 @@ class TestWhatSurvivesSigkill:
             if answer != "traced":
                 pytest.skip(f"ptrace: {answer}")
 
-        def start(limits: Limits):
-            pids = []
-
-            def on_line(_line: str) -> bool:
-                trace(pids[0])
+        def start(limits: Limits, *launcher: str):
+            def on_line(line: str) -> bool:
+                trace(int(line))
                 return True
 
-            return supervise(
-                sys.executable, "-c", TRACEABLE_BY_ANYBODY,
-                limits=limits,
-                on_start=lambda pid, _ticks: pids.append(pid),
-                on_line=on_line,
-            )  # fmt: skip
+            command = (*launcher, sys.executable, "-c", TRACEABLE_BY_ANYBODY)
+            return supervise(*command, limits=limits, on_line=on_line)
 
         def let_go() -> None:
             while tracers:
@@ -156,6 +162,15 @@ class TestWhatSurvivesSigkill:
         assert family_is_alive(result.pid, result.start_ticks)
         report = kill_leftover(result.pid, result.start_ticks, clock=clock, wait_seconds=0.1)
         assert report.remaining == (result.pid,)
+
+    def test_a_grandchild_that_is_lost_is_as_bad(self, lost):
+        limits = Limits(20, row_seconds=0.2, grace_seconds=2, lost_seconds=0.5)
+        result = lost(limits, "sh", "-c", '"$0" "$@" & wait')
+        assert (result.cause, result.exit_status) == (Cause.LOST, -signal.SIGTERM)
+        (grandchild,) = result.leftover_pids
+        assert grandchild != result.pid
+        assert not process_is_alive(result.pid, result.start_ticks)
+        assert family_is_alive(result.pid, result.start_ticks)
 
     def test_it_is_reaped_by_a_later_run(self, lost, supervise, eventually):
         result = lost(Limits(20, row_seconds=0.2, grace_seconds=0, lost_seconds=0.2))

@@ -254,8 +254,9 @@ class TestOutput:
         cpu_before = time.thread_time()
         result = supervise("python3", "-c", script, on_line=on_line)
         assert lines == 200_000
-        assert result.duration_seconds < 2.5
-        assert time.thread_time() - cpu_before < 0.8
+        # It takes 0.25 s of processor time, under a coverage tracer and on a busy machine 0.9 s.
+        assert result.duration_seconds < 3
+        assert time.thread_time() - cpu_before < 1.5
 
 
 class TestCancellation:
