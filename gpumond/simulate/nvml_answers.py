@@ -213,8 +213,10 @@ def _placement(host: ScenarioHost, number: int, gpu: ScenarioGpu) -> Iterator[An
     for call in ("nvmlDeviceGetCpuAffinity", "nvmlDeviceGetCpuAffinityWithinScope"):
         yield _ok(call, number, *cpu_words)
     yield _ok("nvmlDeviceGetMemoryAffinity", number, *mask_words([gpu.memory_node]))
-    # Only where the GPU itself is a NUMA node (Grace).
-    yield _not_supported("nvmlDeviceGetNumaNodeId", number)
+    if gpu.gpu_numa_id is None:
+        yield _not_supported("nvmlDeviceGetNumaNodeId", number)
+    else:
+        yield _ok("nvmlDeviceGetNumaNodeId", number, gpu.gpu_numa_id)
     yield _ok("nvmlDeviceGetCurrPcieLinkGeneration", number, gpu.pcie_generation)
     yield _ok("nvmlDeviceGetCurrPcieLinkWidth", number, gpu.pcie_width)
     yield _ok("nvmlDeviceGetMaxPcieLinkGeneration", number, gpu.model.pcie_generation_max)

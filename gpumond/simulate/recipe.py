@@ -79,6 +79,7 @@ class GpuRecipe(_Part):
     path: _Path
     numa: int
     memory_node: int | None = None
+    gpu_numa_id: int | None = None
     module: int | None = None
     serial: str | None = None
     uuid: str | None = None
@@ -269,6 +270,7 @@ def _gpu(number: int, recipe: ScenarioRecipe, model: GpuModel) -> ScenarioGpu:
         module_id=gpu.module,
         numa_node=gpu.numa,
         memory_node=gpu.numa if gpu.memory_node is None else gpu.memory_node,
+        gpu_numa_id=gpu.gpu_numa_id,
         pcie_generation=gpu.pcie_generation or model.pcie_generation_max,
         pcie_width=gpu.pcie_width or model.pcie_width_max,
         pcie_replays=gpu.replays,

@@ -31,7 +31,7 @@ from gpumond.model.topology import (
 from gpumond.probe.lists import list_of_mask, members_of_list
 from gpumond.probe.numa import numa_node_of
 from gpumond.probe.nvlink import nvlinks_between
-from gpumond.probe.nvml_codes import mapped, or_else, then
+from gpumond.probe.readings import mapped, or_else, then
 from gpumond.simulate.driver import Driver
 from gpumond.simulate.hardware import struck
 from gpumond.simulate.nvml_answers import PROCESS_CALLS, mask_words
@@ -179,7 +179,7 @@ def _gpu(world: Scenario, driver: Driver, number: int, *, with_errors: bool) -> 
         nvlinks=_nvlinks(driver, number, gpu, with_errors=with_errors),
         fabric=_fabric(driver, number, gpu),
         numa_node=numa_node_of(sysfs_node, memory_affinity, cpu_affinity, cpus),
-        gpu_numa_id=ask("NumaNodeId", None),
+        gpu_numa_id=ask("NumaNodeId", gpu.gpu_numa_id),
         cpu_affinity=cpu_affinity,
         memory_affinity=memory_affinity,
         persistence_mode=ask("PersistenceMode", _ENABLED),

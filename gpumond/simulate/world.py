@@ -151,6 +151,8 @@ class ScenarioGpu:
     """As sysfs has it."""
     memory_node: int
     """As the driver has it; it may know where sysfs does not."""
+    gpu_numa_id: int | None
+    """The node that the GPU itself is (Grace); None elsewhere."""
     pcie_generation: int
     pcie_width: int
     pcie_replays: int

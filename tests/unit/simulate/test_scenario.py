@@ -51,10 +51,17 @@ def refusal(function, *arguments):
 def test_the_scenarios_that_the_documentation_names():
     assert scenario_names() == (
         "dgx1-v100-cube-mesh",
+        "gh200-1",
         "h200-2-vm",
+        "hgx-a100-8",
+        "hgx-b200-8",
+        "hgx-h100-8",
         "hgx-h200-8",
         "l40s-8-pcie",
+        "rtx4080-10-no-p2p",
+        "rtx4090-4-no-p2p",
         "rtx5090-2-no-p2p",
+        "rtxpro6000-8-pcie",
     )
 
 
