@@ -260,9 +260,9 @@ def test_no_gpu_uuid(uuid):
 def test_bounds_belong_to_the_range():
     limits = Between(1, 600, format_duration)
     assert [limits(value) for value in (1, 600, None)] == [1, 600, None]
-    with pytest.raises(ValueError, match="^must be at least 1s$"):
+    with pytest.raises(ValueError, match=r"^must be at least 1s$"):
         limits(0.999)
-    with pytest.raises(ValueError, match="^must be at most 10m$"):
+    with pytest.raises(ValueError, match=r"^must be at most 10m$"):
         limits(600.001)
 
 
