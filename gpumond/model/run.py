@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from gpumond.model.benchmark import Collective, Placement, Point
 from gpumond.model.identity import GpuUuid, RunId
+from gpumond.model.watch import RunWatch
 
 
 class Engine(StrEnum):
@@ -27,6 +28,7 @@ class Cause(StrEnum):
     TOTAL_TIMEOUT = "total_timeout"
     OUTPUT_LIMIT = "output_limit"
     CANCELLED = "cancelled"
+    PREEMPTED = "preempted"  # killed, because somebody else came to the GPUs
     LOST = "lost"  # still there after SIGKILL
     NOT_STARTED = "not_started"  # missing, not executable, or no process could be made
     ABORTED = "aborted"  # the daemon died; found at the next start
@@ -39,6 +41,14 @@ class Verdict(StrEnum):
     DEGRADED = "degraded"
     FAILED = "failed"
     NOT_EVALUATED = "not_evaluated"
+
+
+TAINTED = "tainted"
+"""Run.reason of a run that shared a GPU, or that is not proven to have been alone: kept for the record, never judged,
+never a baseline (DESIGN rule 8)."""
+
+PREEMPTED = "preempted"
+"""Sweep.reason of a sweep that gave the GPUs back."""
 
 
 class SweepOutcome(StrEnum):
@@ -56,6 +66,13 @@ class Trigger(StrEnum):
     COMMAND = "command"
     REQUEST = "request"  # the command line, through a running daemon
     START = "start"  # demo: once, right after start-up
+
+
+class Purpose(StrEnum):
+    """Why a benchmark ran. Only a measurement is ever a value of a series."""
+
+    MEASUREMENT = "measurement"
+    HANG_CHECK = "hang_check"  # the one re-run after a hang, without P2P
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +130,9 @@ class Run:
     tool_version: str = ""
     library_version: str = ""
     points: tuple[Point, ...] = ()
+    purpose: Purpose = Purpose.MEASUREMENT
+    watch: RunWatch | None = None
+    """None where nothing watched: a run of an older gpumond, or one that a dead daemon left."""
 
 
 @dataclass(frozen=True, slots=True)

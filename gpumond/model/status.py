@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from gpumond.model.benchmark import Collective, Placement
+from gpumond.model.finding import Finding
 from gpumond.model.identity import GpuUuid, PciBusId
 from gpumond.model.run import Engine, GpuSet, Verdict
 from gpumond.model.topology import Snapshot
@@ -87,6 +88,28 @@ class CollectiveVerdict:
 
 
 @dataclass(frozen=True, slots=True)
+class Pause:
+    """No sweep starts until somebody resumes."""
+
+    at: datetime
+    by: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class DurationCounts:
+    """A histogram that only grows. `counts` are of each bucket alone: as many as bounds, and one for what is beyond."""
+
+    bounds_seconds: tuple[float, ...]
+    counts: tuple[int, ...]
+    sum_seconds: float
+
+
+PREEMPTION_BOUNDS_SECONDS = (0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0)
+"""Around what was measured (0.24-0.31 s from SIGKILL to a clear GPU) and what is promised (1 s)."""
+
+
+@dataclass(frozen=True, slots=True)
 class HostStatus:
     """The whole state of one gpumond."""
 
@@ -105,4 +128,11 @@ class HostStatus:
     config_loaded_at: datetime | None = None
     is_config_current: bool = True
     is_store_writable: bool = True
+    findings: tuple[Finding, ...] = ()
+    """The open ones."""
+    pause: Pause | None = None
+    preemptions: DurationCounts = field(
+        default=DurationCounts(PREEMPTION_BOUNDS_SECONDS, (0,) * (len(PREEMPTION_BOUNDS_SECONDS) + 1), 0.0)
+    )
+    """From the first sight of a foreign process until the last of ours was gone."""
     unkillable_pids: tuple[int, ...] = ()

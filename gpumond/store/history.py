@@ -13,11 +13,12 @@ from typing import Protocol
 
 from gpumond.clock import Clock
 from gpumond.model.benchmark import Collective, Point
+from gpumond.model.finding import Finding, FindingKind
 from gpumond.model.identity import RunId
 from gpumond.model.run import Run, SeriesKey, Sweep
-from gpumond.model.status import CollectiveVerdict, InventoryEntry, LatestPoint
+from gpumond.model.status import CollectiveVerdict, DurationCounts, InventoryEntry, LatestPoint, Pause
 from gpumond.model.topology import Snapshot
-from gpumond.store import latest, requests, runs, snapshots, tallies
+from gpumond.store import findings, latest, requests, runs, snapshots, tallies
 from gpumond.store.records import (
     Counter,
     Request,
@@ -29,6 +30,7 @@ from gpumond.store.records import (
 from gpumond.store.session import Session, to_microseconds
 
 SERIES_LIMIT = 10_000
+FINDINGS_LIMIT = 1000
 
 
 class Transactions(Protocol):
@@ -186,6 +188,15 @@ class History:
         with self._transactions.reading() as session:
             return tallies.read_sweep_history(session, name)
 
+    def record_preemption(self, seconds: float) -> None:
+        """Count how long it took to give the GPUs back."""
+        with self._transactions.writing() as session:
+            tallies.tally_preemption(session, seconds)
+
+    def preemptions(self) -> DurationCounts:
+        with self._transactions.reading() as session:
+            return tallies.read_preemptions(session)
+
     # Requests of the command line to a running daemon
 
     def add_request(self, kind: str, arguments: Mapping[str, str], *, by: str) -> int:
@@ -229,6 +240,41 @@ class History:
     def counters(self, name: str | None = None) -> tuple[Counter, ...]:
         with self._transactions.reading() as session:
             return tallies.read_counters(session, name)
+
+    # Findings and the pause
+
+    def record_finding(self, finding: Finding) -> None:
+        """Open a finding, or renew the open one of its kind and subject."""
+        with self._transactions.writing() as session:
+            findings.record_finding(session, finding)
+
+    def close_finding(self, kind: FindingKind, subject: str) -> bool:
+        """Whether there was an open one."""
+        with self._transactions.writing() as session:
+            return findings.close_finding(session, kind, subject, self._clock.now())
+
+    def findings(self, *, open_only: bool = True, limit: int = FINDINGS_LIMIT) -> tuple[Finding, ...]:
+        """Newest first."""
+        with self._transactions.reading() as session:
+            return findings.read_findings(session, open_only=open_only, limit=limit)
+
+    def set_pause(self, *, by: str, reason: str) -> Pause:
+        """Pause all sweeps; returns the pause in force, which may be an older one."""
+        with self._transactions.writing() as session:
+            findings.write_pause(session, Pause(self._clock.now(), by, reason))
+            pause = findings.read_pause(session)
+        if pause is None:
+            raise AssertionError("a pause was just written")
+        return pause
+
+    def clear_pause(self) -> bool:
+        """Whether sweeps were paused."""
+        with self._transactions.writing() as session:
+            return findings.delete_pause(session)
+
+    def pause(self) -> Pause | None:
+        with self._transactions.reading() as session:
+            return findings.read_pause(session)
 
     # Health
 

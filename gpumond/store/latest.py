@@ -19,7 +19,7 @@ from gpumond.store.runs import find_series
 from gpumond.store.session import Row, Session, from_microseconds, to_microseconds
 
 # Word for word the condition of the index run_usable (gpumond/store/migrations.py), or SQLite will not use it.
-_USABLE = "ended_at_us IS NOT NULL AND outcome = 'ok' AND reason <> 'tainted'"
+_USABLE = "ended_at_us IS NOT NULL AND outcome = 'ok' AND reason <> 'tainted' AND purpose = 'measurement'"
 
 # `max(number)` fetches the other columns from that very row (sqlite.org/lang_select.html#bareagg). CROSS JOIN fixes the
 # order of the joins, INDEXED BY the way of each: from the few current series to the newest usable run of each, down the
@@ -60,7 +60,7 @@ _LATEST_VERDICTS = """
 WITH
 newest AS (
   SELECT sweep, engine, gpu_set, collective, sweep_id, max(number)
-  FROM run INDEXED BY run_finished WHERE ended_at_us IS NOT NULL GROUP BY sweep, engine, gpu_set, collective
+  FROM run INDEXED BY run_finished WHERE ended_at_us IS NOT NULL AND purpose = 'measurement' GROUP BY sweep, engine, gpu_set, collective
 ),
 ranked AS (
   SELECT run.sweep, run.engine, run.gpu_set, run.collective, run.verdict, run.reason, row_number() OVER (
@@ -69,7 +69,7 @@ ranked AS (
       run.number DESC
   ) AS place
   FROM newest CROSS JOIN run USING (sweep_id, sweep, engine, gpu_set, collective)
-  WHERE run.ended_at_us IS NOT NULL
+  WHERE run.ended_at_us IS NOT NULL AND run.purpose = 'measurement'
 )
 SELECT * FROM ranked WHERE place = 1 ORDER BY sweep, engine, gpu_set, collective
 """

@@ -14,6 +14,10 @@ def _text(name: str) -> str:
     return f"{name} TEXT NOT NULL CHECK (typeof({name}) = 'text')"
 
 
+def _optional_text(name: str) -> str:
+    return f"{name} TEXT CHECK (typeof({name}) IN ('text', 'null'))"
+
+
 def _integer(name: str) -> str:
     return f"{name} INTEGER NOT NULL CHECK (typeof({name}) = 'integer')"
 
@@ -196,6 +200,40 @@ _DAEMON = (
     _table("write_check", "id INTEGER PRIMARY KEY CHECK (id = 1)", _integer("at_us")),
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_TOPOLOGY + _SWEEPS + _RUNS + _DAEMON,)
+_GUARDS = (
+    f"ALTER TABLE run ADD COLUMN {_text('purpose')} DEFAULT 'measurement'",
+    f"ALTER TABLE run ADD COLUMN {_optional_text('watch')}",
+    # Both again, with the purpose: a re-run after a hang is no value and no verdict.
+    "DROP INDEX run_usable",
+    "DROP INDEX run_finished",
+    """CREATE INDEX run_usable ON run
+    (sweep, engine, gpu_set, collective, number, parameters_hash, ended_at_us, outcome, reason, purpose)
+    WHERE ended_at_us IS NOT NULL AND outcome = 'ok' AND reason <> 'tainted' AND purpose = 'measurement'""",
+    """CREATE INDEX run_finished ON run (sweep, engine, gpu_set, collective, number, sweep_id, ended_at_us, purpose)
+    WHERE ended_at_us IS NOT NULL AND purpose = 'measurement'""",
+    _table(
+        "finding",
+        "id INTEGER PRIMARY KEY",
+        _text("kind"),
+        _text("level"),
+        _text("subject"),
+        _text("detail"),
+        _text("evidence"),
+        _integer("first_at_us"),
+        _integer("last_at_us"),
+        _optional_integer("closed_at_us"),
+    ),
+    "CREATE UNIQUE INDEX finding_open ON finding (kind, subject) WHERE closed_at_us IS NULL",
+    # At most one row: whether sweeps are paused, since when, and by whom.
+    _table(
+        "pause",
+        "id INTEGER PRIMARY KEY CHECK (id = 1)",
+        _integer("at_us"),
+        _text("paused_by"),
+        _text("reason"),
+    ),
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_TOPOLOGY + _SWEEPS + _RUNS + _DAEMON, _GUARDS)
 
 SCHEMA_VERSION = len(MIGRATIONS)

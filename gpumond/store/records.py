@@ -15,6 +15,10 @@ SWEEP_SKIPS = "sweep_skips"
 SWEEP_PREEMPTIONS = "sweep_preemptions"
 """Counter names that `SweepHistory` is read from; labels `sweep` and, but for preemptions, `reason`."""
 
+PREEMPTION_COUNTS = "preemption_counts"
+PREEMPTION_SECONDS = "preemption_seconds"
+"""How many preemptions fell into each bucket (label `le`), and how long all of them took together."""
+
 
 class RequestState(StrEnum):
     """The life of a request; it ends in one of the last two."""

@@ -6,9 +6,13 @@ import json
 import math
 from collections.abc import Iterable
 
+from gpumond.codec import decode, encode
 from gpumond.model.benchmark import Collective, Placement, Point
+from gpumond.model.finding import Finding, FindingKind, Level
 from gpumond.model.identity import GpuUuid, RunId
-from gpumond.model.run import Cause, Engine, GpuSet, Run, Sweep, SweepOutcome, Trigger, Verdict
+from gpumond.model.run import Cause, Engine, GpuSet, Purpose, Run, Sweep, SweepOutcome, Trigger, Verdict
+from gpumond.model.status import Pause
+from gpumond.model.watch import RunWatch
 from gpumond.store.records import Request, RequestState
 from gpumond.store.session import (
     Row,
@@ -18,9 +22,6 @@ from gpumond.store.session import (
     optional_microseconds,
     to_microseconds,
 )
-
-TAINTED = "tainted"
-"""Run.reason of a run that shared a GPU: kept for the record, never a current value, never a baseline."""
 
 
 def finite(name: str, value: float) -> float:
@@ -61,6 +62,8 @@ def run_values(run: Run) -> dict[str, Scalar]:
         "detail": text(run.detail),
         "tool_version": text(run.tool_version),
         "library_version": text(run.library_version),
+        "purpose": run.purpose,
+        "watch": None if run.watch is None else encode(run.watch).decode(),
     }
 
 
@@ -89,6 +92,8 @@ def run_of(row: Row, points: Iterable[Point]) -> Run:
         tool_version=row["tool_version"],
         library_version=row["library_version"],
         points=tuple(points),
+        purpose=Purpose(row["purpose"]),
+        watch=None if row["watch"] is None else decode(RunWatch, row["watch"]),
     )
 
 
@@ -159,6 +164,23 @@ def request_of(row: Row) -> Request:
         answer=row["answer"],
         finished_at=optional_instant(row["finished_at_us"]),
     )
+
+
+def finding_of(row: Row) -> Finding:
+    return Finding(
+        kind=FindingKind(row["kind"]),
+        level=Level(row["level"]),
+        subject=row["subject"],
+        detail=row["detail"],
+        evidence=row["evidence"],
+        first_at=from_microseconds(row["first_at_us"]),
+        last_at=from_microseconds(row["last_at_us"]),
+        closed_at=optional_instant(row["closed_at_us"]),
+    )
+
+
+def pause_of(row: Row) -> Pause:
+    return Pause(at=from_microseconds(row["at_us"]), by=row["paused_by"], reason=row["reason"])
 
 
 def _optional_finite(name: str, value: float | None) -> float | None:

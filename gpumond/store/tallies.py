@@ -6,10 +6,14 @@ Both live in tables of their own, so that retention never lowers a counter (DESI
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 
-from gpumond.model.run import Sweep, SweepOutcome
+from gpumond.model.run import PREEMPTED, Sweep, SweepOutcome
+from gpumond.model.status import PREEMPTION_BOUNDS_SECONDS, DurationCounts
 from gpumond.store.records import (
+    PREEMPTION_COUNTS,
+    PREEMPTION_SECONDS,
     SWEEP_FAILURES,
     SWEEP_PREEMPTIONS,
     SWEEP_SKIPS,
@@ -60,6 +64,8 @@ def tally_sweep(session: Session, sweep: Sweep) -> None:
             "UPDATE sweep_tally SET consecutive_skips = consecutive_skips + 1 WHERE name = ?", (sweep.name,)
         )
         increment(session, SWEEP_SKIPS, {"sweep": sweep.name, "reason": sweep.reason}, 1)
+        if sweep.reason == PREEMPTED:
+            increment(session, SWEEP_PREEMPTIONS, {"sweep": sweep.name}, 1)
         return
     is_success = sweep.outcome is SweepOutcome.SUCCESS
     session.execute(
@@ -99,6 +105,23 @@ def read_sweep_history(session: Session, name: str) -> SweepHistory:
         last_run_duration_seconds=row["last_run_duration_seconds"],
         last_run_success=None if row["last_run_success"] is None else bool(row["last_run_success"]),
         last_success_at=optional_instant(row["last_success_at_us"]),
+    )
+
+
+def tally_preemption(session: Session, seconds: float) -> None:
+    bound = next((bound for bound in PREEMPTION_BOUNDS_SECONDS if seconds <= bound), math.inf)
+    increment(session, PREEMPTION_COUNTS, {"le": f"{bound:g}"}, 1)
+    increment(session, PREEMPTION_SECONDS, {}, seconds)
+
+
+def read_preemptions(session: Session) -> DurationCounts:
+    counts = {
+        counter.labels["le"]: int(counter.value) for counter in read_counters(session, PREEMPTION_COUNTS)
+    }
+    total = sum(counter.value for counter in read_counters(session, PREEMPTION_SECONDS))
+    bounds = (*PREEMPTION_BOUNDS_SECONDS, math.inf)
+    return DurationCounts(
+        PREEMPTION_BOUNDS_SECONDS, tuple(counts.get(f"{bound:g}", 0) for bound in bounds), total
     )
 
 

@@ -22,6 +22,7 @@ from history_values import (
     measured,
 )
 
+from gpumond.model.finding import Finding, FindingKind, Level
 from gpumond.model.status import InventoryEntry
 from gpumond.store.sqlite import Store
 
@@ -48,6 +49,12 @@ def fill(store: Store) -> None:
     store.finish_sweep(ended(sweep))
     store.add_request("pause", {"until": NIGHT.isoformat()}, by="root")
     store.increment("sweep_preemptions", {"sweep": "nightly"})
+    store.record_finding(
+        Finding(
+            FindingKind.P2P_PATH, Level.CRITICAL, "all", "it hangs with P2P", "futex_do_wait", NIGHT, NIGHT
+        )
+    )
+    store.set_pause(by="root", reason="maintenance")
 
 
 if __name__ == "__main__":
