@@ -34,6 +34,8 @@ READ_BYTES = 64 * 1024
 """What a pipe holds."""
 DRAIN_SECONDS = 1.0
 """How long output is awaited after the child's end: a `tee` behind it writes its last lines, a daemon never closes."""
+SELECT_SECONDS_MAX = 3600.0
+"""epoll counts milliseconds in 31 bits: a limit of a month would be an OverflowError."""
 EVIDENCE_CAUSES = frozenset({Cause.NO_FIRST_ROW, Cause.ROW_STALLED, Cause.TOTAL_TIMEOUT})
 
 
@@ -136,7 +138,7 @@ class Supervision:
     def _seconds_to_deadline(self) -> float:
         running = self._stage is Stage.RUNNING
         deadline = self._watchdog.next_deadline[0] if running else self._stage_deadline
-        return max(0.0, deadline - self._clock.monotonic())
+        return min(max(0.0, deadline - self._clock.monotonic()), SELECT_SECONDS_MAX)
 
     def _obey_clock(self) -> None:
         now = self._clock.monotonic()
