@@ -74,7 +74,7 @@ def classify_text(topology: TopologyText) -> Classification:
     """The class of a host as its pasted matrix shows it."""
     if len(topology.gpus) < 2:  # noqa: PLR2004 - one GPU has no peer
         return _unknown(f"{len(topology.gpus)} GPU in the text, so no link between GPUs")
-    labels = {pair: _better_label(topology.links, Way(*pair)) for pair in combinations(topology.gpus, 2)}
+    labels = {pair: better_label(topology.links, Way(*pair)) for pair in combinations(topology.gpus, 2)}
     counts = [_nvlinks(label) for label in labels.values()]
     if any(counts):
         return _by_counts(counts, len(topology.gpus))
@@ -85,7 +85,7 @@ def classify_text(topology: TopologyText) -> Classification:
         return _unknown(fact, "pairs that are not known could be anything")
     if not topology.shows_nvlinks:
         return _unknown(fact, "this matrix shows PCIe paths only, NVLinks would not be in it")
-    return _by_p2p(_text_answers(topology), fact)
+    return _by_p2p(list(p2p_of_text(topology).values()), fact)
 
 
 def classify_snapshot(snapshot: Snapshot) -> Classification:
@@ -103,7 +103,7 @@ def classify_snapshot(snapshot: Snapshot) -> Classification:
         return _partial_or_unseen_switch(snapshot, counts)
     if not counts or None in counts:
         return _unknown("the NVLinks of some pairs could not be read")
-    return _by_p2p(_snapshot_answers(snapshot.pairs), "no pair of GPUs has an NVLink that is up")
+    return _by_p2p([p2p_of_pair(pair) for pair in snapshot.pairs], "no pair of GPUs has an NVLink that is up")
 
 
 # --- NVLink ------------------------------------------------------------------------------------------------------------
@@ -178,7 +178,7 @@ def _by_xgmi(snapshot: Snapshot) -> Classification:
         return Classification(TopologyClass.XGMI, (fact,))
     if any(isinstance(pair.xgmi, Unreadable) for pair in pairs):
         return _unknown(fact, "the link types of some pairs could not be read")
-    return _by_p2p(_snapshot_answers(pairs), fact)
+    return _by_p2p([p2p_of_pair(pair) for pair in pairs], fact)
 
 
 # --- P2P ---------------------------------------------------------------------------------------------------------------
@@ -195,14 +195,13 @@ def _by_p2p(answers: Sequence[bool | None], links: str) -> Classification:
     return _unknown(links, fact if yes else "nothing says whether P2P works")
 
 
-def _text_answers(topology: TopologyText) -> list[bool | None]:
+def p2p_of_text(topology: TopologyText) -> dict[Way, bool | None]:
+    """Whether each GPU reaches each other one; empty where no matrix says it."""
     matrices = _deciding_matrices(topology.p2p)
+    if not matrices:
+        return {}
     ways = [Way(*way) for way in permutations(topology.gpus, 2)]
-    return (
-        [_all_yes(_answer(matrix.statuses.get(way)) for matrix in matrices) for way in ways]
-        if matrices
-        else []
-    )
+    return {way: _all_yes(_answer(matrix.statuses.get(way)) for matrix in matrices) for way in ways}
 
 
 def _deciding_matrices(matrices: Sequence[P2pMatrix]) -> list[P2pMatrix]:
@@ -215,14 +214,12 @@ def _deciding_matrices(matrices: Sequence[P2pMatrix]) -> list[P2pMatrix]:
     return []
 
 
-def _snapshot_answers(pairs: Iterable[GpuPair]) -> list[bool | None]:
-    answers = []
-    for pair in pairs:
-        readings = [pair.p2p.get(capability) for capability in (P2pCapability.READ, P2pCapability.WRITE)]
-        statuses = [reading.value for reading in readings if isinstance(reading, Value)]
-        known = [None if status is P2pStatus.U else status is P2pStatus.OK for status in statuses]
-        answers.append(_all_yes(known) if known else None)
-    return answers
+def p2p_of_pair(pair: GpuPair) -> bool | None:
+    """Whether the driver lets this GPU read and write the memory of that peer; None where it does not say."""
+    readings = [pair.p2p.get(capability) for capability in (P2pCapability.READ, P2pCapability.WRITE)]
+    statuses = [reading.value for reading in readings if isinstance(reading, Value)]
+    known = [None if status is P2pStatus.U else status is P2pStatus.OK for status in statuses]
+    return _all_yes(known) if known else None
 
 
 def _answer(status: str | None) -> bool | None:
@@ -246,7 +243,7 @@ def _unknown(*facts: str) -> Classification:
     return Classification(TopologyClass.UNKNOWN, facts)
 
 
-def _better_label(links: Mapping[Way, str], way: Way) -> str | None:
+def better_label(links: Mapping[Way, str], way: Way) -> str | None:
     """The label of a pair; where the directions differ, the one with NVLinks (a MIG GPU reads SYS to all peers)."""
     labels = [label for label in (links.get(way), links.get(way.back)) if label is not None]
     return max(labels, key=lambda label: _nvlinks(label) or 0) if labels else None
