@@ -45,7 +45,6 @@ def kill_leftover(
         killed |= signal_all(living, signal.SIGKILL)
         if not _wait_until_gone(living, deadline, clock):
             break
-        known = living
     return KillReport(tuple(sorted(killed)), tuple(sorted(stat.pid for stat in living)))
 
 

@@ -126,6 +126,9 @@ class TestTheTable:
         assert (result.cause, result.exit_status) == (Cause.TOTAL_TIMEOUT, -signal.SIGTERM)
         assert 0 < len(measure.rows) < ROWS
 
+    def test_a_limit_may_be_as_long_as_one_likes(self, supervise):
+        assert supervise("true", limits=Limits(1e12)).exit_status == 0
+
     @pytest.mark.parametrize(
         ("ignore_sigterm", "status"), [(False, -signal.SIGTERM), (True, -signal.SIGKILL)]
     )
