@@ -11,13 +11,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import TypeAlias
 
-
-class Level(StrEnum):
-    """How bad it is, mildest first."""
-
-    INFO = "info"
-    WARNING = "warning"
-    CRITICAL = "critical"
+from gpumond.model.finding import Level
 
 
 class ChangeKind(StrEnum):

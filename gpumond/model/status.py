@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from gpumond.model.benchmark import Collective, Placement
+from gpumond.model.change import ChangeCount, OpenChange
 from gpumond.model.finding import Finding
 from gpumond.model.identity import GpuUuid, PciBusId
 from gpumond.model.run import Engine, GpuSet, Verdict
@@ -128,6 +129,13 @@ class HostStatus:
     config_loaded_at: datetime | None = None
     is_config_current: bool = True
     is_store_writable: bool = True
+    accepted_at: datetime | None = None
+    """When the state that changes are told against was accepted; None before the first acceptance."""
+    changes: tuple[OpenChange, ...] = ()
+    """The open ones, in the order in which they opened."""
+    change_counts: tuple[ChangeCount, ...] = ()
+    last_change_at: datetime | None = None
+    """When a change last opened or ended."""
     findings: tuple[Finding, ...] = ()
     """The open ones."""
     pause: Pause | None = None

@@ -49,6 +49,13 @@ def delete_sweeps(session: Session, before: datetime) -> int:
     ).rowcount
 
 
+def delete_changes(session: Session, before: datetime) -> int:
+    """Ended changes; what is open stays, however old it is, and so does every decision."""
+    return session.execute(
+        "DELETE FROM topology_change WHERE closed_at_us < ?", (to_microseconds(before),)
+    ).rowcount
+
+
 def delete_snapshots(session: Session, before: datetime) -> int:
     """Structures last seen before; never the newest one."""
     return session.execute(

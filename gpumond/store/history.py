@@ -13,14 +13,19 @@ from typing import Protocol
 
 from gpumond.clock import Clock
 from gpumond.model.benchmark import Collective, Point
+from gpumond.model.change import OpenChange
 from gpumond.model.finding import Finding, FindingKind
 from gpumond.model.identity import RunId
 from gpumond.model.run import Run, SeriesKey, Sweep
 from gpumond.model.status import CollectiveVerdict, DurationCounts, InventoryEntry, LatestPoint, Pause
 from gpumond.model.topology import Snapshot
-from gpumond.store import findings, latest, requests, runs, snapshots, tallies
+from gpumond.store import changes, decisions, findings, latest, requests, runs, snapshots, tallies
 from gpumond.store.records import (
+    AcceptedSnapshot,
+    ChangeEnding,
+    ChangeRecord,
     Counter,
+    Decision,
     Request,
     RequestState,
     SeriesPoint,
@@ -77,6 +82,55 @@ class History:
         """Make `entries` the accepted inventory; what was accepted before stays on record."""
         with self._transactions.writing() as session:
             snapshots.write_acceptance(session, entries, by=by, reason=reason, at=self._clock.now())
+
+    # What the topology is compared with, and how it differs
+
+    def accepted_snapshot(self) -> AcceptedSnapshot | None:
+        """The acceptance that is in force; None before the first."""
+        with self._transactions.reading() as session:
+            return decisions.read_accepted(session)
+
+    def accept_snapshot(
+        self, snapshot: Snapshot, inventory: Iterable[InventoryEntry], *, by: str, reason: str
+    ) -> Decision:
+        """Make this state, and with it this inventory, the accepted one; earlier ones stay on record."""
+        at = self._clock.now()
+        with self._transactions.writing() as session:
+            return decisions.accept(session, snapshot, inventory, by=by, reason=reason, at=at)
+
+    def reject_snapshot(self, snapshot: Snapshot, *, by: str, reason: str) -> Decision:
+        """Put on record that somebody looked at this state and did not accept it; the accepted one stays."""
+        with self._transactions.writing() as session:
+            return decisions.reject(session, snapshot, by=by, reason=reason, at=self._clock.now())
+
+    def undo_decision(self, *, by: str, reason: str) -> Decision | None:
+        """Take back the newest decision that stands; None where there is none, or only the first acceptance."""
+        with self._transactions.writing() as session:
+            return decisions.undo(session, by=by, reason=reason, at=self._clock.now())
+
+    def decisions(self, *, limit: int) -> tuple[Decision, ...]:
+        """Newest first."""
+        with self._transactions.reading() as session:
+            return decisions.read_decisions(session, limit)
+
+    def record_changes(self, open_changes: Iterable[OpenChange], *, ending: ChangeEnding) -> None:
+        """Store what is open now: what is new is counted, what is no longer open ends by `ending`. Safe to repeat."""
+        with self._transactions.writing() as session:
+            changes.write_open(session, tuple(open_changes), ending=ending, at=self._clock.now())
+
+    def open_changes(self) -> tuple[OpenChange, ...]:
+        with self._transactions.reading() as session:
+            return changes.read_open(session)
+
+    def changes(self, *, limit: int) -> tuple[ChangeRecord, ...]:
+        """Newest first."""
+        with self._transactions.reading() as session:
+            return changes.read_changes(session, limit)
+
+    def last_change_at(self) -> datetime | None:
+        """When a change last opened or ended."""
+        with self._transactions.reading() as session:
+            return changes.read_last_change_at(session)
 
     # Sweeps and runs
 

@@ -234,6 +234,41 @@ _GUARDS = (
     ),
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_TOPOLOGY + _SWEEPS + _RUNS + _DAEMON, _GUARDS)
+_CHANGES = (
+    # What an operator (or, of the first state ever seen, gpumond) said about a state of the host. `acceptance` is the
+    # inventory that was accepted with it.
+    _table(
+        "snapshot_decision",
+        "id INTEGER PRIMARY KEY",
+        "verdict TEXT NOT NULL CHECK (verdict IN ('accepted', 'rejected'))",
+        _integer("at_us"),
+        _text("decided_by"),
+        _text("reason"),
+        _blob("document"),
+        "acceptance INTEGER REFERENCES acceptance (id)",
+        _optional_integer("undone_at_us"),
+        _text("undone_by"),
+        _text("undone_reason"),
+        "CHECK ((verdict = 'accepted') = (acceptance IS NOT NULL))",
+    ),
+    _table(
+        "topology_change",
+        "id INTEGER PRIMARY KEY",
+        _text("kind"),
+        _text("level"),
+        _text("subject_kind"),
+        _text("subject_ids"),
+        _text("sentence"),
+        _text("evidence_before"),
+        _text("evidence_after"),
+        _integer("opened_at_us"),
+        _optional_integer("closed_at_us"),
+        _optional_text("ending"),
+        "CHECK ((closed_at_us IS NULL) = (ending IS NULL))",
+    ),
+    "CREATE INDEX topology_change_open ON topology_change (id) WHERE closed_at_us IS NULL",
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_TOPOLOGY + _SWEEPS + _RUNS + _DAEMON, _GUARDS, _CHANGES)
 
 SCHEMA_VERSION = len(MIGRATIONS)

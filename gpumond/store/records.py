@@ -7,8 +7,10 @@ from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 
+from gpumond.model.change import Change
 from gpumond.model.identity import RunId
 from gpumond.model.run import Verdict
+from gpumond.model.topology import Snapshot
 
 SWEEP_FAILURES = "sweep_failures"
 SWEEP_SKIPS = "sweep_skips"
@@ -18,6 +20,9 @@ SWEEP_PREEMPTIONS = "sweep_preemptions"
 PREEMPTION_COUNTS = "preemption_counts"
 PREEMPTION_SECONDS = "preemption_seconds"
 """How many preemptions fell into each bucket (label `le`), and how long all of them took together."""
+
+TOPOLOGY_CHANGES = "topology_changes"
+"""The counter of changes that have opened; labels `kind` and `level`."""
 
 
 class RequestState(StrEnum):
@@ -95,6 +100,54 @@ class SnapshotPeriod:
     first_seen: datetime
     last_seen: datetime
     structure_hash: str
+
+
+class DecisionVerdict(StrEnum):
+    """What was said about a state of the host."""
+
+    ACCEPTED = "accepted"
+    REJECTED = "rejected"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Who said what about a state, when and why. The newest acceptance that is not undone is in force."""
+
+    id: int
+    verdict: DecisionVerdict
+    by: str
+    reason: str
+    at: datetime
+    undone_at: datetime | None = None
+    undone_by: str = ""
+    undone_reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedSnapshot:
+    """The state that changes are told against, and the decision that made it so."""
+
+    decision: Decision
+    snapshot: Snapshot
+
+
+class ChangeEnding(StrEnum):
+    """Why a change is no longer open."""
+
+    GONE = "gone"  # the host is as accepted again
+    REVISED = "revised"  # the same change has other evidence now, and was opened anew
+    ACCEPTED = "accepted"  # another state was accepted: everything is told against that one now
+    UNDONE = "undone"  # an acceptance was undone: the same
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeRecord:
+    """A change in the history, open or ended."""
+
+    change: Change
+    opened_at: datetime
+    closed_at: datetime | None = None
+    ending: ChangeEnding | None = None
 
 
 @dataclass(frozen=True, slots=True)

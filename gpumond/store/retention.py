@@ -54,6 +54,7 @@ class RetentionReport:
     sweeps: int
     requests: int
     snapshots: int
+    changes: int = 0
 
 
 def expired(runs: Iterable[RunAge], now: datetime, policy: RetentionPolicy) -> Expired:

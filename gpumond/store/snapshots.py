@@ -62,7 +62,8 @@ def read_periods(session: Session, limit: int) -> tuple[SnapshotPeriod, ...]:
 
 def write_acceptance(
     session: Session, entries: Iterable[InventoryEntry], *, by: str, reason: str, at: datetime
-) -> None:
+) -> int:
+    """Returns the number of the acceptance."""
     acceptance = session.execute(
         "INSERT INTO acceptance (at_us, accepted_by, reason) VALUES (?, ?, ?)",
         (to_microseconds(at), text(by), text(reason)),
@@ -71,13 +72,21 @@ def write_acceptance(
         "INSERT INTO accepted_gpu (acceptance, number, uuid, pci_bus_id, name) VALUES (?, ?, ?, ?, ?)",
         [(acceptance, entry.number, entry.uuid, entry.pci_bus_id, entry.name) for entry in entries],
     )
+    if acceptance is None:
+        raise AssertionError("an acceptance was just written")
+    return acceptance
 
 
 def read_inventory(session: Session) -> tuple[InventoryEntry, ...]:
     """What was accepted last, by number."""
+    newest = session.execute("SELECT max(id) AS id FROM acceptance").fetchone()["id"]
+    return () if newest is None else read_inventory_of(session, newest)
+
+
+def read_inventory_of(session: Session, acceptance: int) -> tuple[InventoryEntry, ...]:
     rows = session.execute(
-        "SELECT number, uuid, pci_bus_id, name FROM accepted_gpu"
-        " WHERE acceptance = (SELECT max(id) FROM acceptance) ORDER BY number"
+        "SELECT number, uuid, pci_bus_id, name FROM accepted_gpu WHERE acceptance = ? ORDER BY number",
+        (acceptance,),
     )
     return tuple(
         InventoryEntry(row["number"], GpuUuid(row["uuid"]), PciBusId(row["pci_bus_id"]), row["name"])

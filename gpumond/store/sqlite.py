@@ -365,6 +365,7 @@ class Store(History):
                 sweeps=cleanup.delete_sweeps(session, now - policy.results),
                 requests=requests.delete_finished(session, now - policy.requests),
                 snapshots=cleanup.delete_snapshots(session, now - policy.results),
+                changes=cleanup.delete_changes(session, now - policy.results),
             )
         self._give_space_back()
         return report

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpumond.model.change import Change, ChangeKind, Level
+from gpumond.model.change import Change, ChangeKind
+from gpumond.model.finding import Level
 from gpumond.model.topology import Snapshot
 from gpumond.topology.compare.culprits import HOST
 from gpumond.topology.compare.gpus import gpu_changes

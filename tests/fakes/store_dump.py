@@ -22,8 +22,10 @@ from history_values import (
     measured,
 )
 
+from gpumond.model.change import Change, ChangeKind, OpenChange, Subject, SubjectKind
 from gpumond.model.finding import Finding, FindingKind, Level
 from gpumond.model.status import InventoryEntry
+from gpumond.store.records import ChangeEnding
 from gpumond.store.sqlite import Store
 
 
@@ -39,9 +41,13 @@ def main() -> None:
 
 def fill(store: Store) -> None:
     store.record_snapshot(make_snapshot())
-    store.accept_inventory(
-        [InventoryEntry(0, "GPU-a", "0000:01:00.0", "NVIDIA H200")], by="gpumond", reason="first seen"
-    )
+    inventory = [InventoryEntry(0, "GPU-a", "0000:01:00.0", "NVIDIA H200")]
+    store.accept_inventory(inventory, by="gpumond", reason="first seen")
+    store.accept_snapshot(make_snapshot(), inventory, by="gpumond", reason="first seen")
+    store.reject_snapshot(make_snapshot(), by="alice", reason="the link is being repaired")
+    gpu = Subject(SubjectKind.GPU, ("GPU-a",))
+    change = Change(ChangeKind.NVLINK_DOWN, Level.CRITICAL, gpu, "NVLink 3 is down", "18", "17")
+    store.record_changes([OpenChange(change, NIGHT)], ending=ChangeEnding.GONE)
     sweep = make_sweep(id="20261129T020000Z-000001")
     store.start_sweep(sweep)
     run = measured(make_run(sweep, id="20261129T020000Z-000002"), make_point(8), make_point(16))

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TypeAlias, TypeVar
 
-from gpumond.model.change import Change, ChangeKind, Level
+from gpumond.model.change import Change, ChangeKind
+from gpumond.model.finding import Level
 from gpumond.model.reading import Reading, Value
 from gpumond.model.topology import Gpu
 from gpumond.topology.compare.culprits import Finding, gpu_names, merged

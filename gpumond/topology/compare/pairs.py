@@ -11,7 +11,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from gpumond.model.change import Change, ChangeKind, Level, Subject, SubjectKind
+from gpumond.model.change import Change, ChangeKind, Subject, SubjectKind
+from gpumond.model.finding import Level
 from gpumond.model.reading import Reading, Value, value_or_none
 from gpumond.model.topology import P2pCapability, P2pStatus, PathLevel, link_label
 from gpumond.topology.compare.culprits import (

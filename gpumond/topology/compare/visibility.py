@@ -10,7 +10,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
-from gpumond.model.change import Change, ChangeKind, Level, Subject, SubjectKind
+from gpumond.model.change import Change, ChangeKind, Subject, SubjectKind
+from gpumond.model.finding import Level
 from gpumond.model.reading import NotSupported, Reading, Unreadable, UnreadableReason, Value
 from gpumond.model.topology import Gpu, P2pCapability, Snapshot
 from gpumond.topology.compare.culprits import HOST, SEVERAL, all_of, gpu_names
