@@ -134,7 +134,9 @@ def _check_memory() -> Iterator[Check]:
         size = shutil.disk_usage(shm).total
         if size < SHM_BYTES_MIN:
             hint = "In a container use --shm-size=1g or more."
-            yield Check("shared memory", Level.WARNING, f"{shm} has {size >> 20} MiB: NCCL may fail without P2P", hint)
+            yield Check(
+                "shared memory", Level.WARNING, f"{shm} has {size >> 20} MiB: NCCL may fail without P2P", hint
+            )
         else:
             yield Check("shared memory", Level.OK, f"{shm} has {size >> 20} MiB")
     soft, _hard = resource.getrlimit(resource.RLIMIT_MEMLOCK)

@@ -1,6 +1,5 @@
 """Real locks between real processes."""
 
-import os
 import subprocess
 import sys
 
@@ -72,4 +71,4 @@ def test_a_link_is_not_followed(tmp_path):
     (tmp_path / "gpu.lock").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(HostError):
         hold(tmp_path / "gpu.lock")
-    assert not os.path.exists(tmp_path / "elsewhere")
+    assert not (tmp_path / "elsewhere").exists()

@@ -55,7 +55,7 @@ def without_second(snapshot, reason):
 def test_a_sleeping_gpu_keeps_its_facts_and_its_links(two_gpus):
     carried = carry_over(two_gpus, without_second(two_gpus, UnreadableReason.ASLEEP))
     assert carried.gpus == two_gpus.gpus
-    assert set(pair.gpu for pair in carried.pairs) == {gpu.uuid for gpu in two_gpus.gpus}
+    assert {pair.gpu for pair in carried.pairs} == {gpu.uuid for gpu in two_gpus.gpus}
 
 
 def test_a_lost_gpu_does_not(two_gpus):
