@@ -111,7 +111,19 @@ class TestWhatCannotStart:
     def test_a_python_that_does_not_run_is_not_the_programs_fault(self, tmp_path, python, why):
         result = in_another_process(
             tmp_path,
-            f"sys.executable = {python!r}; result = start('true'); print(result.cause, result.detail)",
+            f"""
+            import time
+
+            class LateClock(SystemClock):
+                def monotonic(self):
+                    time.sleep(0.1)  # all events of the child are there at once, and close each other
+                    return super().monotonic()
+
+            SystemClock = LateClock
+            sys.executable = {python!r}
+            result = start("true")
+            print(result.cause, result.detail)
+            """,
         )
         assert result.stdout.startswith("not_started the process could not be prepared (")
         assert why in result.stdout
