@@ -25,6 +25,7 @@ from gpumond.sweep.specs import gpu_set_rules
 
 DAEMON_LOCK = "daemon.lock"
 RUNS_DIRECTORY = "runs"
+LOST_PROBE = "probe.lost"
 
 
 def daemon_lock_file(config: Config) -> Path:
@@ -46,6 +47,7 @@ def make_launcher(config: Config, clock: Clock) -> ProbeLauncher:
         probe_environment(os.environ),
         deadline_seconds=config.snapshot.deadline,
         clock=clock,
+        memory_file=config.store.directory / LOST_PROBE,
     )
 
 

@@ -6,11 +6,12 @@ join it there: so nothing more is started until that very process is gone, and `
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from gpumond.clock import Clock
 from gpumond.model.run import Cause
 from gpumond.model.topology import SNAPSHOT_SCHEMA, Snapshot
 from gpumond.process import supervisor
+from gpumond.process.child import boot_id
 from gpumond.process.supervisor import Cancellation, Command, Limits, ProcessResult
 
 DOCUMENT_BYTES_MAX = 8 * 1024 * 1024
@@ -71,10 +73,11 @@ class ProbeResult:
 
 @dataclass(frozen=True, slots=True)
 class _Lost:
-    """A process beyond SIGKILL; the start ticks tell it from a later one with the same pid."""
+    """A process beyond SIGKILL; start ticks and boot tell it from a later one with the same pid."""
 
     pid: int
     start_ticks: int
+    boot_id: str
 
 
 def default_probe_command() -> tuple[str, ...]:
@@ -83,7 +86,8 @@ def default_probe_command() -> tuple[str, ...]:
 
 
 class ProbeLauncher:
-    """`environment` is complete: nothing is inherited. `run` and `is_alive` are the supervisor's: a test that needs a
+    """`environment` is complete: nothing is inherited. `memory_file` is where a lost probe is remembered across restarts
+    of whoever owns this launcher. `run` and `is_alive` are the supervisor's: a test that needs a
     process beyond SIGKILL, which no test can make, puts its own in their place.
     """
 
@@ -94,6 +98,7 @@ class ProbeLauncher:
         *,
         deadline_seconds: float,
         clock: Clock,
+        memory_file: Path | None = None,
         run: Callable[..., ProcessResult] = supervisor.run,
         is_alive: Callable[[int, int], bool] = supervisor.family_is_alive,
     ) -> None:
@@ -104,7 +109,8 @@ class ProbeLauncher:
         self._run = run
         self._is_alive = is_alive
         self._lock = threading.Lock()
-        self._lost: _Lost | None = None
+        self._memory_file = memory_file
+        self._lost = _recall(memory_file)
 
     @property
     def unkillable_pid(self) -> int | None:
@@ -120,7 +126,7 @@ class ProbeLauncher:
             blocking_pid = self.unkillable_pid
             if blocking_pid is not None:
                 return ProbeResult(None, ProbeFailure.BLOCKED, _blocked_by(blocking_pid))
-            self._lost = None
+            self._forget()
             result = self._run(
                 self._command_line(with_errors=with_errors),
                 self._limits(),
@@ -129,6 +135,19 @@ class ProbeLauncher:
                 cancellation=cancellation,
             )
             return self._outcome(result)
+
+    def _remember(self, lost: _Lost) -> None:
+        self._lost = lost
+        if self._memory_file is not None:
+            # A disk that is full as well: then only a restart forgets it.
+            with contextlib.suppress(OSError):
+                self._memory_file.write_text(json.dumps(asdict(lost)), encoding="ascii")
+
+    def _forget(self) -> None:
+        if self._lost is not None and self._memory_file is not None:
+            with contextlib.suppress(OSError):
+                self._memory_file.unlink(missing_ok=True)
+        self._lost = None
 
     def _command_line(self, *, with_errors: bool) -> Command:
         argv = (*self._command, "--with-errors") if with_errors else self._command
@@ -146,7 +165,7 @@ class ProbeLauncher:
 
     def _outcome(self, result: ProcessResult) -> ProbeResult:
         if result.cause is Cause.LOST and result.pid is not None and result.start_ticks is not None:
-            self._lost = _Lost(result.pid, result.start_ticks)
+            self._remember(_Lost(result.pid, result.start_ticks, boot_id()))
         failure, detail = _failure_of(result)
         snapshot = None
         if failure is None:
@@ -155,6 +174,17 @@ class ProbeLauncher:
             except ValueError as error:
                 failure, detail = ProbeFailure.MALFORMED, f"the probe's answer cannot be used: {error}"
         return ProbeResult(snapshot, failure, detail, result.duration_seconds, result.cpu_seconds)
+
+
+def _recall(memory_file: Path | None) -> _Lost | None:
+    """The lost probe of a launcher before us, if this is still the same boot."""
+    if memory_file is None:
+        return None
+    try:
+        lost = _Lost(**json.loads(memory_file.read_text(encoding="ascii")))
+    except (OSError, ValueError, TypeError):
+        return None
+    return lost if lost.boot_id == boot_id() else None
 
 
 def decode_snapshot(document: bytes) -> Snapshot:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -246,6 +247,48 @@ def test_a_probe_that_survives_sigkill_blocks_until_that_very_process_is_gone():
     assert blocked.unkillable_pid is None
     assert blocked.take().failure is ProbeFailure.TIMEOUT
     assert lost.started == 2
+
+
+def test_a_lost_probe_is_remembered_by_the_launcher_after_a_restart_and_no_longer_than_the_boot(tmp_path):
+    memory = tmp_path / "probe.lost"
+    lost = LostChild()
+
+    def launcher():
+        return ProbeLauncher(
+            ("probe",),
+            {},
+            deadline_seconds=10,
+            clock=SystemClock(),
+            memory_file=memory,
+            run=lost.run,
+            is_alive=lost.is_alive,
+        )
+
+    launcher().take()
+    again = launcher()
+    assert again.unkillable_pid == 4242
+    assert again.take().failure is ProbeFailure.BLOCKED
+    assert lost.started == 1
+
+    text = memory.read_text()
+    memory.write_text(text.replace(json.loads(text)["boot_id"], "another boot"))
+    assert launcher().unkillable_pid is None
+    memory.write_text("{")
+    assert launcher().unkillable_pid is None
+
+    memory.write_text(text)
+    lost.is_there = False
+    freed = launcher()
+    freed._run = lambda *_, **__: ProcessResult(
+        cause=Cause.NOT_STARTED,
+        exit_status=None,
+        pid=None,
+        start_ticks=None,
+        duration_seconds=0.0,
+        output=b"",
+    )
+    freed.take()
+    assert not memory.exists()
 
 
 def test_the_default_command_starts_from_any_directory_and_environment(tmp_path, monkeypatch):
