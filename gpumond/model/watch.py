@@ -7,10 +7,30 @@ each load value, the OR of the event reasons, and how the GPUs were given back w
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Self
 
-from gpumond.model.identity import GpuUuid
+from gpumond.model.identity import GpuUuid, PciBusId, normalise_pci_bus_id
 from gpumond.model.reading import Reading
 from gpumond.model.topology import GpuProcess
+
+
+@dataclass(frozen=True, slots=True)
+class WatchTarget:
+    """A GPU to watch: opened by its bus id, because a lost GPU spoils the other ways in, and known by its UUID."""
+
+    uuid: GpuUuid
+    pci_bus_id: PciBusId
+
+    def __str__(self) -> str:
+        return f"{self.uuid}@{self.pci_bus_id}"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Raises ValueError where `text` is not what `str` makes."""
+        uuid, at, pci_bus_id = text.partition("@")
+        if not (uuid and at):
+            raise ValueError(f"not UUID@PCI_BUS_ID: {text!r}")
+        return cls(GpuUuid(uuid), normalise_pci_bus_id(pci_bus_id))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from gpumond.probe.pipe import take_standard_output
+
 
 def main(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
-    document_file = _take_standard_output()
+    document_file = take_standard_output()
 
     from gpumond import codec  # noqa: PLC0415 - after standard output is safe from what imports print
     from gpumond.clock import SystemClock  # noqa: PLC0415
@@ -37,13 +39,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--sysfs", type=Path, default=Path("/sys"), metavar="DIR")
     parser.add_argument("--proc", type=Path, default=Path("/proc"), metavar="DIR")
     return parser
-
-
-def _take_standard_output() -> int:
-    """A descriptor for the document; whatever else is printed, also by C code, goes to standard error."""
-    document_file = os.dup(sys.stdout.fileno())
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    return document_file
 
 
 if __name__ == "__main__":

@@ -156,7 +156,7 @@ def _gpu(world: Scenario, driver: Driver, number: int, *, with_errors: bool) -> 
         return driver.ask(f"nvmlDeviceGet{call}", number, value)
 
     cpus = {node.id: members_of_list(node.cpus) for node in world.host.numa_nodes}
-    memory = _memory(driver, number, gpu)
+    memory = memory_of(driver, number, gpu)
     cpu_affinity = ask("CpuAffinity", list_of_mask(mask_words(cpus.get(gpu.memory_node, ()))))
     memory_affinity = ask("MemoryAffinity", str(gpu.memory_node))
     mig = ask("MigMode", not _ENABLED if model.has_mig else None)
@@ -174,7 +174,7 @@ def _gpu(world: Scenario, driver: Driver, number: int, *, with_errors: bool) -> 
         memory_total_bytes=mapped(memory, itemgetter(0)),
         memory_used_bytes=mapped(memory, itemgetter(1)),
         utilisation_ratio=ask("UtilizationRates", gpu.utilisation_percent / 100),
-        processes=_processes(driver, number, gpu),
+        processes=processes_of(driver, number, gpu),
         pcie=_pcie(ask, gpu),
         nvlinks=_nvlinks(driver, number, gpu, with_errors=with_errors),
         fabric=_fabric(driver, number, gpu),
@@ -213,7 +213,7 @@ def _pcie(ask: Callable[[str, int | None], Reading[int]], gpu: ScenarioGpu) -> P
     )
 
 
-def _memory(driver: Driver, number: int, gpu: ScenarioGpu) -> Reading[tuple[int, int]]:
+def memory_of(driver: Driver, number: int, gpu: ScenarioGpu) -> Reading[tuple[int, int]]:
     """Total and used. The older struct counts as used what the driver reserves for itself."""
     total, used = gpu.model.memory_total_bytes, gpu.memory_used_bytes
     call = "nvmlDeviceGetMemoryInfo"
@@ -223,7 +223,7 @@ def _memory(driver: Driver, number: int, gpu: ScenarioGpu) -> Reading[tuple[int,
     return memory
 
 
-def _processes(driver: Driver, number: int, gpu: ScenarioGpu) -> Reading[tuple[GpuProcess, ...]]:
+def processes_of(driver: Driver, number: int, gpu: ScenarioGpu) -> Reading[tuple[GpuProcess, ...]]:
     """One list that exists and cannot be read hides whether the GPU is idle."""
     lists = {kind: _process_list(driver, number, gpu, kind) for kind in PROCESS_CALLS}
     unreadable = next((some for some in lists.values() if isinstance(some, Unreadable)), None)

@@ -21,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -62,6 +63,7 @@ static size_t answer_count;
 static unsigned int initialisations;
 static struct gpu gpus[GPUS_MAX];
 static unsigned int gpu_count;
+static struct stat loaded; /* the file that they come from */
 static pthread_mutex_t lifecycle = PTHREAD_MUTEX_INITIALIZER;
 
 static int by_name(const void *left, const void *right)
@@ -110,6 +112,9 @@ static status_t status_of(const struct answer *answer)
     return (status_t)strtol(answer->status, NULL, 10);
 }
 
+static void follow_changes(void);
+static unsigned int system_number(const char *name);
+
 /* The answer for the key, else the one for its GPU as a whole; faults of a GPU come before all. */
 static status_t ask(const char *call, const char *key, const char **value)
 {
@@ -119,6 +124,7 @@ static status_t ask(const char *call, const char *key, const char **value)
     *value = "";
     if (!initialisations)
         return UNINITIALIZED;
+    follow_changes();
     snprintf(first, sizeof(first), "%.*s", (int)strcspn(key, "/"), key);
     answer = find("*", first);
     if (!answer)
@@ -203,11 +209,17 @@ static const char *answers_beside(char *buffer, size_t size)
     return length > 0 && (size_t)length < size ? buffer : NULL;
 }
 
+static const char *answers_path(char *buffer, size_t size)
+{
+    const char *named = getenv(ANSWERS_VARIABLE);
+
+    return named ? named : answers_beside(buffer, size);
+}
+
 static status_t load(void)
 {
     char beside[PATH_MAX];
-    const char *named = getenv(ANSWERS_VARIABLE);
-    const char *path = named ? named : answers_beside(beside, sizeof(beside));
+    const char *path = answers_path(beside, sizeof(beside));
     FILE *file = path ? fopen(path, "r") : NULL;
     char line[LINE_LENGTH_MAX];
     status_t status = SUCCESS;
@@ -216,6 +228,7 @@ static status_t load(void)
         fprintf(stderr, "fake NVML: cannot read the answers that %s names\n", ANSWERS_VARIABLE);
         return UNKNOWN;
     }
+    fstat(fileno(file), &loaded);
     while (status == SUCCESS && fgets(line, sizeof(line), file))
         status = load_line(line);
     fclose(file);
@@ -225,6 +238,25 @@ static status_t load(void)
     }
     qsort(answers, answer_count, sizeof(*answers), by_name);
     return SUCCESS;
+}
+
+/* Another file in its place is another host, for whoever has the library open too: a process came, a link broke. For
+ * callers of one thread; the values of earlier calls are gone. */
+static void follow_changes(void)
+{
+    char beside[PATH_MAX];
+    const char *path = answers_path(beside, sizeof(beside));
+    struct stat now;
+
+    if (!path || stat(path, &now) != 0)
+        return;
+    /* An inode number alone is used again at once. */
+    if (now.st_ino == loaded.st_ino && now.st_mtim.tv_sec == loaded.st_mtim.tv_sec &&
+        now.st_mtim.tv_nsec == loaded.st_mtim.tv_nsec)
+        return;
+    forget();
+    load();
+    gpu_count = system_number("nvmlDeviceGetCount_v2");
 }
 
 static unsigned int system_number(const char *name)
