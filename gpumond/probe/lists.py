@@ -9,13 +9,16 @@ MASK_WORD_BITS = 64
 
 def list_of_mask(words: Iterable[int]) -> str:
     """A bit mask of 64-bit words, lowest first, as a list."""
-    bits = [
+    return list_of_members(
         index * MASK_WORD_BITS + bit
         for index, word in enumerate(words)
         for bit in range(MASK_WORD_BITS)
         if word >> bit & 1
-    ]
-    return ",".join(_span(first, last) for first, last in _runs(bits))
+    )
+
+
+def list_of_members(numbers: Iterable[int]) -> str:
+    return ",".join(_span(first, last) for first, last in _runs(sorted(numbers)))
 
 
 def members_of_list(text: str) -> frozenset[int]:

@@ -11,41 +11,31 @@ from typing import NamedTuple
 
 from gpumond.model.identity import PciBusId
 from gpumond.model.reading import NotSupported, Reading, Unreadable, UnreadableReason, Value
-from gpumond.model.topology import Gpu, GpuPair, SilentGpu
+from gpumond.model.topology import GpuPair, SilentGpu
 from gpumond.probe import nvml
 from gpumond.probe.nvidia_gpu import OpenGpu, read_gpu
 from gpumond.probe.nvlink import nvlinks_between
 from gpumond.probe.nvml import NvmlLibrary
-from gpumond.probe.nvml_codes import P2P_INDEX, driver_cause_of, p2p_status, path_level, then
+from gpumond.probe.nvml_codes import P2P_INDEX, driver_cause_of, p2p_status, path_level
+from gpumond.probe.readings import then
+from gpumond.probe.report import DriverReport
 from gpumond.probe.sysfs import PciInventory
 
 
-@dataclass(frozen=True, slots=True)
-class NvidiaReport:
-    """What the driver told. `driver` is its version, or why the driver as a whole cannot be asked."""
-
-    driver: Reading[str]
-    library_version: Reading[str]
-    cuda_version: Reading[str]
-    gpus: tuple[Gpu, ...] = ()
-    silent_gpus: tuple[SilentGpu, ...] = ()
-    pairs: tuple[GpuPair, ...] = ()
-
-
-def read(pci: PciInventory, *, with_errors: bool) -> NvidiaReport:
+def read(pci: PciInventory, *, with_errors: bool) -> DriverReport:
     with nvml.opened() as library:
         if isinstance(library, Unreadable):
-            return NvidiaReport(driver=library, library_version=library, cuda_version=library)
+            return DriverReport(driver=library, library_version=library, cuda_version=library)
         return read_with(library, pci, with_errors=with_errors)
 
 
-def read_with(library: NvmlLibrary, pci: PciInventory, *, with_errors: bool) -> NvidiaReport:
+def read_with(library: NvmlLibrary, pci: PciInventory, *, with_errors: bool) -> DriverReport:
     """The same through a library that is open already."""
     versions = _Versions.of(library)
     count = library.ask("nvmlDeviceGetCount", convert=int)
     if not isinstance(count, Value):
         cause = count if isinstance(count, Unreadable) else driver_cause_of(0, "nvmlDeviceGetCount")
-        return NvidiaReport(cause, versions.library, versions.cuda)
+        return DriverReport(cause, versions.library, versions.cuda)
     opened: list[OpenGpu] = []
     silent: list[SilentGpu] = []
     for door in _doors(pci, count.value):
@@ -55,7 +45,7 @@ def read_with(library: NvmlLibrary, pci: PciInventory, *, with_errors: bool) -> 
             case Unreadable() as cause:
                 silent.append(SilentGpu(door.index, door.pci_bus_id, cause))
     opened.sort(key=lambda it: it.gpu.pci_bus_id)
-    return NvidiaReport(
+    return DriverReport(
         driver=versions.driver,
         library_version=versions.library,
         cuda_version=versions.cuda,

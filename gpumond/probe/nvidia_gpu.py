@@ -17,7 +17,7 @@ from gpumond.probe.lists import list_of_mask
 from gpumond.probe.numa import numa_node_of
 from gpumond.probe.nvidia_links import read_nvlinks
 from gpumond.probe.nvml import FieldId, Handle, NvmlLibrary
-from gpumond.probe.nvml_codes import mapped, or_else, then
+from gpumond.probe.readings import mapped, or_else, then
 from gpumond.probe.sysfs import PciDevice, PciInventory
 
 T = TypeVar("T")

@@ -12,7 +12,7 @@ from gpumond.model.identity import PciBusId, normalise_pci_bus_id
 from gpumond.model.reading import NOT_SUPPORTED, NotSupported, Reading, Unreadable, UnreadableReason, Value
 from gpumond.model.topology import NvLink, NvLinkRemote
 from gpumond.probe.nvml import FieldId, Handle, NvmlLibrary
-from gpumond.probe.nvml_codes import mapped, then
+from gpumond.probe.readings import mapped, then
 
 NVLINKS_MAX = 64  # 36 in the newest driver; bounds the search on a driver that never says no
 

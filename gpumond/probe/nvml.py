@@ -22,7 +22,7 @@ import pynvml
 from gpumond.model.reading import NOT_SUPPORTED, NotSupported, Reading, Unreadable, UnreadableReason, Value
 from gpumond.model.topology import Fabric, GpuProcess
 from gpumond.probe import nvml_codes
-from gpumond.probe.nvml_codes import then
+from gpumond.probe.readings import then
 
 T = TypeVar("T")
 

@@ -5,15 +5,10 @@ A number that nobody has documented yet is never an error here: it becomes `unre
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from enum import IntEnum
-from typing import TypeVar
 
 from gpumond.model.reading import NOT_SUPPORTED, NotSupported, Reading, Unreadable, UnreadableReason, Value
 from gpumond.model.topology import P2pCapability, P2pStatus, PathLevel
-
-T = TypeVar("T")
-U = TypeVar("U")
 
 
 class NvmlStatus(IntEnum):
@@ -139,17 +134,3 @@ def path_level(number: int) -> Reading[PathLevel]:
 def p2p_status(number: int) -> P2pStatus:
     """Status 6, and whatever comes later, is neither yes nor no."""
     return _P2P_STATUS.get(number, P2pStatus.U)
-
-
-def then(reading: Reading[T], convert: Callable[[T], Reading[U]]) -> Reading[U]:
-    """`convert` of the value; where there is none, the same cause."""
-    return convert(reading.value) if isinstance(reading, Value) else reading
-
-
-def mapped(reading: Reading[T], convert: Callable[[T], U]) -> Reading[U]:
-    return Value(convert(reading.value)) if isinstance(reading, Value) else reading
-
-
-def or_else(reading: Reading[T], other: Reading[T]) -> Reading[T]:
-    """`reading`, or `other` where only that one has a value."""
-    return other if not isinstance(reading, Value) and isinstance(other, Value) else reading

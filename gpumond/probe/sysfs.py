@@ -12,11 +12,12 @@ from pathlib import Path
 
 from gpumond.model.identity import PciBusId, normalise_pci_bus_id
 from gpumond.model.reading import NOT_SUPPORTED, Reading, Value
-from gpumond.model.topology import PathLevel, PcieLink
+from gpumond.model.topology import PathLevel, PcieLink, Vendor
 from gpumond.probe.lists import members_of_list
 
-NVIDIA_VENDOR = "0x10de"
-_DISPLAY_CLASS = "0x03"  # VGA controllers, 3D controllers, and what else drives a display
+_VENDOR_IDS = {Vendor.NVIDIA: "0x10de", Vendor.AMD: "0x1002"}
+# Display controllers of every kind, and AMD's Instinct boards, which call themselves processing accelerators.
+_GPU_CLASSES = ("0x03", "0x1200")
 
 _ASLEEP = frozenset({"suspended", "suspending"})
 _FOREIGN_DRIVERS = frozenset({"vfio-pci", "pci-stub", "xen-pciback"})  # given away to a virtual machine
@@ -39,6 +40,7 @@ class PciDevice:
     bus_id: PciBusId
     path: tuple[str, ...]
     numa_node: int | None
+    has_driver: bool
     is_asleep: bool
     link: PcieLink
     iommu_group_type: str | None
@@ -47,7 +49,7 @@ class PciDevice:
 
 @dataclass(frozen=True, slots=True)
 class PciInventory:
-    """The GPUs that sysfs shows, and what is needed to place them."""
+    """The GPUs of one vendor that sysfs shows, and what is needed to place them."""
 
     gpus: tuple[PciDevice, ...]
     cpus_of_node: dict[int, frozenset[int]]
@@ -56,8 +58,8 @@ class PciInventory:
         return next((device for device in self.gpus if device.bus_id == bus_id), None)
 
 
-def pci_inventory(sysfs: Path) -> PciInventory:
-    return PciInventory(nvidia_gpus(sysfs), cpus_of_node(sysfs))
+def pci_inventory(sysfs: Path, vendor: Vendor = Vendor.NVIDIA) -> PciInventory:
+    return PciInventory(pci_gpus(sysfs, vendor), cpus_of_node(sysfs))
 
 
 def cpus_of_node(sysfs: Path) -> dict[int, frozenset[int]]:
@@ -70,10 +72,10 @@ def cpus_of_node(sysfs: Path) -> dict[int, frozenset[int]]:
     return found
 
 
-def nvidia_gpus(sysfs: Path) -> tuple[PciDevice, ...]:
-    """Every NVIDIA GPU that this host can use, ordered by PCI bus id."""
+def pci_gpus(sysfs: Path, vendor: Vendor) -> tuple[PciDevice, ...]:
+    """Every GPU of `vendor` that this host can use, ordered by PCI bus id."""
     directory = sysfs / "bus/pci/devices"
-    found = [read_pci_device(entry, sysfs) for entry in _entries(directory) if _is_usable_nvidia_gpu(entry)]
+    found = [read_pci_device(entry, sysfs) for entry in _entries(directory) if _is_usable_gpu(entry, vendor)]
     return tuple(sorted((device for device in found if device is not None), key=lambda device: device.bus_id))
 
 
@@ -89,6 +91,7 @@ def read_pci_device(entry: Path, sysfs: Path) -> PciDevice | None:
         bus_id=bus_id,
         path=_bridge_chain(real),
         numa_node=node if node is not None and node >= 0 else None,
+        has_driver=(entry / "driver").exists(),
         is_asleep=text_of(entry / "power/runtime_status") in _ASLEEP,
         link=_pcie_link(entry),
         iommu_group_type=_iommu_group_type(entry, sysfs),
@@ -131,10 +134,10 @@ def _entries(directory: Path) -> list[Path]:
         return []
 
 
-def _is_usable_nvidia_gpu(entry: Path) -> bool:
+def _is_usable_gpu(entry: Path, vendor: Vendor) -> bool:
     return (
-        text_of(entry / "vendor") == NVIDIA_VENDOR
-        and text_of(entry / "class").startswith(_DISPLAY_CLASS)
+        text_of(entry / "vendor") == _VENDOR_IDS[vendor]
+        and text_of(entry / "class").startswith(_GPU_CLASSES)
         and (entry / "driver").resolve().name not in _FOREIGN_DRIVERS
     )
 

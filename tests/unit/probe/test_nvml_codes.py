@@ -3,14 +3,13 @@ from __future__ import annotations
 import pynvml
 import pytest
 
-from gpumond.model.reading import NOT_SUPPORTED, NotSupported, Unreadable, UnreadableReason, Value
+from gpumond.model.reading import NOT_SUPPORTED, Unreadable, UnreadableReason, Value
 from gpumond.model.topology import P2pCapability, P2pStatus, PathLevel
 from gpumond.probe.nvml_codes import (
     P2P_INDEX,
     NvmlStatus,
     cause_of,
     driver_cause_of,
-    or_else,
     p2p_status,
     path_level,
 )
@@ -90,10 +89,3 @@ def test_p2p_statuses_have_nvidia_smis_names(number, word):
 def test_p2p_capabilities_are_plain_numbers():
     """The binding's constant for READ is the tuple (0,), which ctypes refuses."""
     assert [P2P_INDEX[capability] for capability in P2pCapability] == [0, 1, 2, 3, 4]
-
-
-def test_a_fallback_never_hides_a_value_or_a_cause_without_having_one():
-    lost = Unreadable(UnreadableReason.GPU_LOST)
-    assert or_else(Value(1), Value(2)) == Value(1)
-    assert or_else(lost, Value(2)) == Value(2)
-    assert or_else(lost, NotSupported()) == lost
