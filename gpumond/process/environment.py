@@ -14,8 +14,9 @@ from gpumond.errors import UsageError
 from gpumond.model.topology import Vendor
 
 BENCHMARK_INHERITED = ("PATH",)
-PROBE_INHERITED = ("PATH", "LD_LIBRARY_PATH")
-"""A probe loads the driver's own library, which some hosts have only on the loader's path."""
+PROBE_INHERITED = ("PATH", "LD_LIBRARY_PATH", "ROCM_HOME", "ROCM_PATH")
+"""A probe loads the driver's own library, which some hosts have only on the loader's path, or below a ROCm of their own.
+"""
 
 PATH_DEFAULT = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -27,6 +28,9 @@ RESERVED = re.compile(
 """Names that no configuration may set: which GPUs are measured, and where their output goes, is not a parameter."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+_ROCR_UUID = re.compile(r"GPU-[0-9a-f]{16}")
+"""What ROCr compares names with; the first name that it does not know ends its list, without a word."""
 
 
 def benchmark_environment(
@@ -43,7 +47,7 @@ def benchmark_environment(
 
     `home` is an empty directory of the run: NCCL reads `~/.nccl.conf`, and CUDA writes its kernel cache there.
     `extra` is what the operator configured (`NCCL_*` and the like); it may override NCCL_DEBUG, and nothing of
-    RESERVED. Raises UsageError where it tries to.
+    RESERVED. Raises UsageError where it tries to, and for an AMD GPU that ROCr does not know by its UUID.
     """
     if not gpu_uuids:
         raise ValueError("no GPUs: an empty list would hide them all")
@@ -80,8 +84,18 @@ def _visible_gpus(gpu_uuids: Sequence[str], vendor: Vendor) -> dict[str, str]:
         case Vendor.NVIDIA:
             return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": uuids}
         case Vendor.AMD:
+            _check_rocr_uuids(gpu_uuids)
             # HIP_VISIBLE_DEVICES takes indices only and is applied on top: it stays unset (engineering.md 2.3).
             return {"ROCR_VISIBLE_DEVICES": uuids}
+
+
+def _check_rocr_uuids(gpu_uuids: Sequence[str]) -> None:
+    for uuid in gpu_uuids:
+        if not _ROCR_UUID.fullmatch(uuid):
+            raise UsageError(
+                f"ROCr cannot be told to use GPU {uuid} by its name",
+                hint="It takes `GPU-` and 16 hexadecimal digits; a GPU without a unique id has no such name.",
+            )
 
 
 def _check(name: str, value: str) -> None:

@@ -12,9 +12,12 @@ from gpumond.model.topology import Vendor
 from gpumond.process.environment import benchmark_environment, probe_environment
 
 UUIDS = ("GPU-00000000-0000-4000-8000-00000000a000", "GPU-00000000-0000-4000-8000-00000000a001")
+ROCR_UUIDS = ("GPU-95479ac5c8bf3b4f", "GPU-0c3b8ee43d0bafc2")
+CHOSEN = {Vendor.NVIDIA: UUIDS, Vendor.AMD: ROCR_UUIDS}
 RUN = Path("/run/gpumond/runs/20261129T020000Z-1a2b3c")
 
 ALWAYS = {"PATH", "LC_ALL", "HOME", "NCCL_DEBUG", "NCCL_DEBUG_FILE", "NCCL_CONF_FILE"}
+PROBE = {"PATH", "LC_ALL", "LD_LIBRARY_PATH", "ROCM_HOME", "ROCM_PATH"}
 VISIBLE = {
     Vendor.NVIDIA: {"CUDA_DEVICE_ORDER", "CUDA_VISIBLE_DEVICES"},
     Vendor.AMD: {"ROCR_VISIBLE_DEVICES"},
@@ -48,10 +51,10 @@ values = st.text(alphabet=st.characters(exclude_characters="\0", codec="utf-8"),
 SECRET = "s3cr3t-\N{KEY}"
 
 
-def benchmark(base=None, *, extra=None, library_path=(), vendor=Vendor.NVIDIA, gpu_uuids=UUIDS):
+def benchmark(base=None, *, extra=None, library_path=(), vendor=Vendor.NVIDIA, gpu_uuids=None):
     return benchmark_environment(
         base or {},
-        gpu_uuids=gpu_uuids,
+        gpu_uuids=CHOSEN[vendor] if gpu_uuids is None else gpu_uuids,
         extra=extra or {},
         home=RUN / "home",
         run_directory=RUN,
@@ -86,10 +89,10 @@ def test_the_environment_of_a_benchmark():
 @given(st.dictionaries(names, values), st.sampled_from(Vendor))
 def test_no_name_but_those_allowed_ever_appears(base, vendor):
     assert set(benchmark(base, vendor=vendor)) == ALWAYS | VISIBLE[vendor]
-    assert set(probe_environment(base)) <= {"PATH", "LC_ALL", "LD_LIBRARY_PATH"}
+    assert set(probe_environment(base)) <= PROBE
 
 
-@given(st.sets(names.filter(lambda name: name not in {"PATH", "LD_LIBRARY_PATH"}), min_size=1))
+@given(st.sets(names.filter(lambda name: name not in PROBE), min_size=1))
 def test_no_value_of_whoever_started_the_daemon_reaches_a_child(secret_names):
     base = dict.fromkeys(secret_names, SECRET) | {"LD_LIBRARY_PATH": SECRET}
     assert SECRET not in "".join(benchmark(base).values())
@@ -99,8 +102,28 @@ def test_no_value_of_whoever_started_the_daemon_reaches_a_child(secret_names):
 
 def test_amd_gpus_are_chosen_by_uuid_below_hip():
     environment = benchmark({"HIP_VISIBLE_DEVICES": "1"}, vendor=Vendor.AMD)
-    assert environment["ROCR_VISIBLE_DEVICES"] == ",".join(UUIDS)
+    assert environment["ROCR_VISIBLE_DEVICES"] == ",".join(ROCR_UUIDS)
     assert "HIP_VISIBLE_DEVICES" not in environment
+
+
+@pytest.mark.parametrize(
+    "uuid",
+    [
+        "95ff74a1-0000-1000-8047-9ac5c8bf3b4f",  # as amdsmi writes it: longer than ROCr accepts
+        "GPU-95ff74a1-0000-1000-8047-9ac5c8bf3b4f",
+        "GPU-XX-0000:0c:00.0",  # our name for a GPU without a unique id
+        "GPU-9547",  # ROCr takes the beginning of a name too, but we never write one
+    ],
+)
+def test_a_name_that_rocr_does_not_know_is_refused_before_it_hides_every_gpu(uuid):
+    with pytest.raises(UsageError, match="ROCr cannot be told"):
+        benchmark(vendor=Vendor.AMD, gpu_uuids=(ROCR_UUIDS[0], uuid))
+
+
+def test_a_probe_finds_a_rocm_in_a_directory_of_its_own():
+    base = {"ROCM_PATH": "/opt/rocm-7.0.2", "HSA_OVERRIDE_GFX_VERSION": "9.4.2"}
+    assert probe_environment(base)["ROCM_PATH"] == "/opt/rocm-7.0.2"
+    assert "HSA_OVERRIDE_GFX_VERSION" not in probe_environment(base)
 
 
 def test_nccl_debug_is_the_operators_to_raise():
