@@ -51,3 +51,9 @@ def eight_gpus():
 def clock():
     """A clock that a test moves."""
     return FakeClock(datetime(2026, 11, 29, 12, 0, tzinfo=UTC))
+
+
+@pytest.fixture
+def two_h200_driver(fake_nvml):
+    """The environment in which the driver library is that of the captured host."""
+    return fake_nvml.host(load_scenario("h200-2-vm")).environment

@@ -106,7 +106,7 @@ class Demo:
         try:
             while clock.monotonic() < give_up:
                 status = daemon.board.status
-                if status.sweeps and (status.sweeps[0].last_run_at or status.sweeps[0].skips):
+                if status.sweeps and (status.sweeps[0].last_run_at or status.sweeps[0].consecutive_skips):
                     self._summarise(daemon, status)
                     return
                 clock.sleep(0.2)
@@ -123,6 +123,9 @@ class Demo:
             size = format_bytes(point.size_bytes)
             print(f"  {point.collective.value:15} {size:>8}  {point.busbw_bytes_per_second / 1e9:7.2f} GB/s")
         sweep = status.sweeps[0]
+        for reason, count in {**sweep.failures, **sweep.skips}.items():
+            if count:
+                print(f"  not measured: {reason}; the log above says more")
         is_success = bool(sweep.last_run_success) and gpus > 0 and bool(status.points) and bool(samples)
         print(
             f"sweep {sweep.name}: {'success' if is_success else 'failure'} in {sweep.last_run_duration_seconds:.1f} s"

@@ -7,8 +7,6 @@ import contextlib
 import pytest
 from daemon_process import DaemonProcess
 
-from gpumond.simulate.scenario import load_scenario
-
 BASE = """
 [store]
 directory = "{directory}/state"
@@ -61,6 +59,5 @@ def end(daemon):
 
 
 @pytest.fixture
-def two_h200(fake_nvml):
-    """The environment in which the driver library is that of the captured host."""
-    return fake_nvml.host(load_scenario("h200-2-vm")).environment
+def two_h200(two_h200_driver):
+    return two_h200_driver
