@@ -23,7 +23,7 @@ from gpumond.board import StatusBoard
 from gpumond.clock import Clock
 from gpumond.config.load import diff, load
 from gpumond.config.schema import Config, SweepConfig
-from gpumond.errors import ConfigError, ExitCode, StoreError
+from gpumond.errors import ConfigError, ExitCode, GpumondError, StoreError
 from gpumond.exporter.http import HttpServer
 from gpumond.guards.lock import hold_lock
 from gpumond.log import configure as configure_log
@@ -31,6 +31,7 @@ from gpumond.log import get_logger
 from gpumond.model.identity import RunId
 from gpumond.model.run import Trigger
 from gpumond.model.status import HostStatus
+from gpumond.monitor.decisions import REASON, DecisionKind
 from gpumond.monitor.topology import TopologyMonitor
 from gpumond.schedule.engine import Lane, ScheduleEngine
 from gpumond.schedule.sweeps import read_machine_id
@@ -172,8 +173,7 @@ class Daemon:
             )
         end_abandoned(store, self._config.benchmark.lock_file, self._clock)
         store.fail_abandoned_requests()
-        inventory = store.accepted_inventory()
-        self.board.update(lambda status: replace(status, inventory=inventory))
+        self._monitor.restore()
         self._sweeps.restore()
 
     def _start_schedule(self) -> None:
@@ -314,16 +314,24 @@ class Daemon:
     def _obey_requests(self) -> None:
         try:
             while (request := self._store.next_request()) is not None:
-                state, answer = self._obey(request)
-                self._store.finish_request(request.id, state=state, answer=answer)
-                log.info(
-                    "request_answered", kind=request.kind, by=request.by, state=state.value, answer=answer
-                )
+                answer = self._obey(request)
+                if answer is not None:
+                    self._answer(request, *answer)
         except StoreError as error:
             log.warning("requests_unreadable", error=error.message)
 
-    def _obey(self, request: Request) -> tuple[RequestState, str]:
-        """The end of a request: a sweep's id where one will run, else a sentence."""
+    def _answer(self, request: Request, state: RequestState, answer: str) -> None:
+        self._store.finish_request(request.id, state=state, answer=answer)
+        log.info("request_answered", kind=request.kind, by=request.by, state=state.value, answer=answer)
+
+    def _obey(self, request: Request) -> tuple[RequestState, str] | None:
+        """The end of a request: a sweep's id where one will run, else a sentence; None where it is answered later."""
+        if request.kind in tuple(DecisionKind):
+            # A snapshot comes first, and may take longer than the watchdog has patience with this loop.
+            self._schedule.at(
+                f"request:{request.id}", self._clock.now(), partial(self._decide, request), lane=Lane.MONITOR
+            )
+            return None
         if request.kind != SWEEP_REQUEST:
             return RequestState.FAILED, f"this daemon does not know {request.kind!r} requests"
         name = request.arguments.get("sweep", "")
@@ -337,6 +345,17 @@ class Daemon:
         sweep_id = new_run_id(self._clock.now())
         self._run_soon(f"request:{request.id}", name, Trigger.REQUEST, sweep_id)
         return RequestState.DONE, sweep_id
+
+    def _decide(self, request: Request) -> None:
+        """Obey what an operator says of the host as it is now, or, while a sweep runs, as it was before."""
+        try:
+            self._take_snapshot()
+            answer = self._monitor.decide(
+                DecisionKind(request.kind), by=request.by, reason=request.arguments.get(REASON, "")
+            )
+            self._answer(request, RequestState.DONE, answer)
+        except GpumondError as error:
+            self._answer(request, RequestState.FAILED, error.message)
 
     def _feed_watchdog(self) -> None:
         if self._notifier.watchdog_seconds is None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from gpumond.exporter import expected, hardware, operation
+from gpumond.exporter import changes, expected, hardware, operation
 from gpumond.exporter.family import PREFIX, Family, Freshness, Kind, Sample, Scrape, Section
 from gpumond.model.status import HostStatus
 
@@ -20,6 +20,7 @@ PAIR = ("gpu", "peer", "uuid", "peer_uuid")
 COLLECTIVE = ("sweep", "engine", "gpu_set", "collective")
 RESULT = (*COLLECTIVE, "datatype", "size_bytes")
 
+CHANGES = "gpumond.monitor.changes"
 CONFIG = "gpumond.config.load"
 DAEMON = "gpumond.daemon"
 EXPORTER = "gpumond.exporter.metrics"
@@ -79,6 +80,7 @@ _COUNT = _Group(Section.GPUS, (), Freshness.SNAPSHOT, NVML)
 _PER_GPU = _Group(Section.GPUS, GPU, Freshness.SNAPSHOT, NVML)
 _PER_PAIR = _Group(Section.TOPOLOGY, PAIR, Freshness.SNAPSHOT, NVML)
 _PER_LINK = _Group(Section.TOPOLOGY, GPU, Freshness.SNAPSHOT, NVML)
+_CHANGE = _Group(Section.TOPOLOGY, (), Freshness.SNAPSHOT, CHANGES)
 _PER_NIC = _Group(Section.NICS, ("nic",), Freshness.SNAPSHOT, SYSFS)
 _PER_RESULT = _Group(Section.RESULTS, RESULT, Freshness.MEASURED, RUNNER)
 _PER_COLLECTIVE = _Group(Section.RESULTS, COLLECTIVE, Freshness.MEASURED, RUNNER)
@@ -226,6 +228,32 @@ _TOPOLOGY: tuple[Family[HostStatus], ...] = (
         "fabric_ready",
         "1 if the GPU has completed its registration with the NVLink fabric. Only GPUs that have one.",
         hardware.per_gpu(lambda gpu: gpu.fabric, hardware.fabric_readiness),
+    ),
+    _CHANGE.family(
+        "topology_matches_accepted",
+        "1 if nothing differs from the state that an operator has accepted, 0 if something does. No sample while this"
+        " cannot be told.",
+        changes.topology_matches_accepted,
+    ),
+    _CHANGE.family(
+        "topology_open_changes",
+        "Differences from the accepted state that enough readings in a row have confirmed, by kind and level (info,"
+        " warning, critical). 0 for a kind that was open before.",
+        changes.topology_open_changes,
+        labels=("kind", "level"),
+    ),
+    _CHANGE.family(
+        "topology_changes_total",
+        "Differences from the accepted state that have opened, since the history file was made.",
+        changes.topology_changes,
+        labels=("kind", "level"),
+        freshness=Freshness.EVENT,
+    ),
+    _CHANGE.family(
+        "topology_last_change_timestamp_seconds",
+        "When a difference last opened or ended. No sample before the first.",
+        changes.topology_last_change_timestamp,
+        freshness=Freshness.EVENT,
     ),
 )
 

@@ -1,4 +1,5 @@
-"""Snapshots at an interval: probe -> store -> status board. The only writer of the hardware part of the status.
+"""Snapshots at an interval: probe -> status board -> differences -> store. The only writer of the hardware part of the
+status.
 
 A snapshot that could not be had changes nothing but the collector's own state: the last facts stay (could-not-read is
 never a change), and the collector says so.
@@ -15,8 +16,11 @@ from gpumond.clock import Clock
 from gpumond.errors import NotEvaluatedError, StoreError
 from gpumond.log import get_logger
 from gpumond.model.run import GpuSet
-from gpumond.model.status import CollectorStatus, HostStatus, InventoryEntry
+from gpumond.model.status import CollectorStatus, HostStatus
 from gpumond.model.topology import Snapshot
+from gpumond.monitor.changes import ChangeWatch
+from gpumond.monitor.decisions import DecisionKind, decide
+from gpumond.monitor.inventory import inventory_of
 from gpumond.probe.launcher import ProbeLauncher, ProbeResult
 from gpumond.store.sqlite import Store
 from gpumond.topology.carry import carry_over
@@ -24,15 +28,6 @@ from gpumond.topology.carry import carry_over
 log = get_logger("monitor")
 
 COLLECTOR = "topology"
-
-
-def inventory_of(snapshot: Snapshot) -> tuple[InventoryEntry, ...]:
-    """The GPUs that answered, numbered by PCI bus id."""
-    gpus = sorted(snapshot.gpus, key=lambda gpu: gpu.pci_bus_id)
-    return tuple(
-        InventoryEntry(number, gpu.uuid, gpu.pci_bus_id, gpu.name.value if gpu.name.state == "value" else "")
-        for number, gpu in enumerate(gpus)
-    )
 
 
 class TopologyMonitor:
@@ -59,6 +54,13 @@ class TopologyMonitor:
         self._taken = 0
         self._lock = threading.Lock()
         self._was_successful = True
+        self._changes = ChangeWatch(store=store, board=board, clock=clock)
+
+    def restore(self) -> None:
+        """Take up what an earlier daemon knew. Raises StoreError."""
+        inventory = self._store.accepted_inventory()
+        self._board.update(lambda status: replace(status, inventory=inventory))
+        self._changes.restore()
 
     def configure(self, *, launcher: ProbeLauncher, interval_seconds: float, errors_every: int) -> None:
         """Take over a reloaded configuration, from the next snapshot on."""
@@ -88,6 +90,7 @@ class TopologyMonitor:
         self._board.update(
             lambda status: replace(self._with_collector(status, result), snapshot=snapshot, gpu_sets=sets)
         )
+        self._changes.observe(snapshot)
         self._record(snapshot)
         return result
 
@@ -98,21 +101,30 @@ class TopologyMonitor:
             raise NotEvaluatedError(f"no topology snapshot: {result.detail}")
         return result.snapshot
 
+    def decide(self, kind: DecisionKind, *, by: str, reason: str) -> str:
+        """Obey an operator's word about the last snapshot. Raises NotEvaluatedError, StoreError."""
+        failed = [it for it in self._board.status.collectors if it.name == COLLECTOR and not it.is_successful]
+        if failed and kind is not DecisionKind.UNDO:
+            raise NotEvaluatedError(f"the last snapshot failed: {failed[0].detail}")
+        return decide(self._changes, kind, self._board.status.snapshot, by=by, reason=reason)
+
     def _record(self, snapshot: Snapshot) -> None:
         try:
             self._store.record_snapshot(snapshot)
-            inventory = self._store.accepted_inventory()
-            if not inventory and snapshot.gpus:
-                inventory = inventory_of(snapshot)
-                self._store.accept_inventory(
-                    inventory, by="gpumond", reason="the first GPUs ever seen on this host"
-                )
-                log.info("inventory_accepted", gpus=len(inventory))
+            if not self._changes.has_accepted and snapshot.gpus:
+                self._accept_first(snapshot)
         except StoreError as error:
             log.warning("snapshot_not_stored", error=error.message, hint=error.hint)
             self._board.update(lambda status: replace(status, is_store_writable=False))
         else:
-            self._board.update(lambda status: replace(status, is_store_writable=True, inventory=inventory))
+            self._board.update(lambda status: replace(status, is_store_writable=True))
+
+    def _accept_first(self, snapshot: Snapshot) -> None:
+        # A history from before snapshots were accepted has an inventory: its numbers stay.
+        inventory = self._store.accepted_inventory() or inventory_of(snapshot)
+        self._changes.accept(
+            snapshot, inventory, by="gpumond", reason="the first GPUs ever seen on this host"
+        )
 
     def _with_collector(self, status: HostStatus, result: ProbeResult) -> HostStatus:
         old = {collector.name: collector for collector in status.collectors}

@@ -7,6 +7,8 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from gpumond.model.benchmark import Collective, Placement
+from gpumond.model.change import Change, ChangeCount, ChangeKind, OpenChange, Subject, SubjectKind
+from gpumond.model.finding import Level
 from gpumond.model.identity import GpuUuid, PciBusId
 from gpumond.model.reading import NOT_SUPPORTED, Reading, Unreadable, UnreadableReason, Value
 from gpumond.model.run import Engine, GpuSet, Verdict
@@ -55,6 +57,16 @@ def uuid_of(number: int) -> GpuUuid:
 
 def bus_id_of(number: int) -> PciBusId:
     return PciBusId(f"0000:{0x10 + number:02x}:00.0")
+
+
+NUMA_NODE_CHANGED = Change(
+    kind=ChangeKind.NUMA_NODE,
+    level=Level.WARNING,
+    subject=Subject(SubjectKind.GPU, (uuid_of(1),)),
+    sentence=f"GPU {bus_id_of(1)}: it is attached to NUMA node 1, accepted is node 0",
+    before="0",
+    after="1",
+)
 
 
 def nvlink(link: int, remote: Reading[NvLinkRemote] = TO_A_SWITCH) -> NvLink:
@@ -226,6 +238,13 @@ def status(gpus: int, nics: int, sweeps: tuple[str, ...], sizes: tuple[int, ...]
         ),
         heartbeat_at=NOW - timedelta(seconds=7),
         config_loaded_at=NOW - timedelta(days=3),
+        accepted_at=NOW - timedelta(days=30),
+        changes=(OpenChange(NUMA_NODE_CHANGED, NOW - timedelta(hours=2)),),
+        change_counts=(
+            ChangeCount(ChangeKind.NVLINK_DOWN, Level.CRITICAL, 2),
+            ChangeCount(ChangeKind.NUMA_NODE, Level.WARNING, 1),
+        ),
+        last_change_at=NOW - timedelta(hours=2),
     )
 
 
