@@ -20,6 +20,7 @@ COMMANDS = {
     "run": "gpumond.cli.run",
     "demo": "gpumond.cli.demo",
     "topology": "gpumond.cli.topology",
+    "advise": "gpumond.cli.advise",
     "sweep": "gpumond.cli.sweep",
     "history": "gpumond.cli.history",
     "schedule": "gpumond.cli.schedule",
