@@ -113,15 +113,16 @@ class TestWhatCannotStart:
             tmp_path,
             f"""
             import time
+            from gpumond.process.supervisor import Cancellation
 
-            class LateClock(SystemClock):
-                def monotonic(self):
-                    time.sleep(0.1)  # all events of the child are there at once, and close each other
-                    return super().monotonic()
+            class LateCancellation(Cancellation):
+                def watch(self):
+                    time.sleep(0.3)  # the child is gone before anything is watched: one event closes the next
+                    return super().watch()
 
-            SystemClock = LateClock
             sys.executable = {python!r}
-            result = start("true")
+            command = Command(("true",), {{"PATH": "/bin"}}, Path("/"))
+            result = run(command, Limits(60), clock=SystemClock(), cancellation=LateCancellation())
             print(result.cause, result.detail)
             """,
         )
