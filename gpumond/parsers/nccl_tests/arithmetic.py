@@ -53,6 +53,8 @@ class Interval(NamedTuple):
         return self.low <= other.high * (1 + _FLOAT_NOISE) and other.low <= self.high * (1 + _FLOAT_NOISE)
 
     def times(self, factor: Interval) -> Interval:
+        if factor is _ONE:
+            return self
         return Interval(self.low * factor.low, self.high * factor.high if factor.high else 0.0)
 
     def common(self, other: Interval) -> Interval:
@@ -77,11 +79,12 @@ _ANY_SHARE = Interval(0.5, 1.0)  # (n-1)/n for two ranks or more
 
 def interval_of(cell: str) -> Interval:
     """Every value that is printed as `cell`, a finite number without sign."""
-    mantissa, _, exponent = cell.partition("e")
-    decimals = len(mantissa.partition(".")[2])
-    half = 0.5 * 10.0 ** (int(exponent or "0") - decimals)
     value = float(cell)
-    return Interval(max(0.0, value - half), value + half)
+    mantissa, _, exponent = cell.partition("e") if "e" in cell else (cell, "", "0")
+    point = mantissa.find(".")
+    decimals = len(mantissa) - point - 1 if point >= 0 else 0
+    half = 0.5 * 10.0 ** (int(exponent) - decimals)
+    return Interval(value - half if value > half else 0.0, value + half)
 
 
 def objection_to(cells: Cells, circumstances: Circumstances) -> str:
@@ -136,8 +139,13 @@ def _objection_to_bandwidth(cells: Cells, circumstances: Circumstances) -> str:
         rules: tuple[_Rule, ...] = (_Rule(_ONE, _ANY_BUSBW),)
     else:
         rules = _rules(circumstances.collective, _ranks_of(cells, circumstances), cells.layout.is_old)
-    objections = [_objection_under(rule, cells) for rule in rules]
-    return "" if "" in objections else objections[0]
+    first = ""
+    for rule in rules:
+        objection = _objection_under(rule, cells)
+        if not objection:
+            return ""
+        first = first or objection
+    return first
 
 
 def _ranks_of(cells: Cells, circumstances: Circumstances) -> int | None:

@@ -137,6 +137,9 @@ class RowReader:
         self, tag: str, row: _OpenRow, known: Circumstances, *, is_cut: bool
     ) -> Iterator[Row | RejectedRow]:
         self._open.pop(tag, None)
+        if (cells := self._likely.cells(row.words)) and not row.breaks and not objection_to(cells, known):
+            yield from self._accepted(row, cells, is_cut=is_cut)  # nearly every row
+            return
         fitted = self._fit(row)
         if fitted.fit is Fit.COMPLETE:
             yield from self._check(row, known, is_cut=is_cut)
@@ -156,8 +159,6 @@ class RowReader:
             yield _rejected(row, self._fit(row).detail)
 
     def _fit(self, row: _OpenRow) -> Fitted:
-        if not row.breaks and self._likely.cells(row.words) is not None:
-            return Fitted(Fit.COMPLETE)
         return min(
             (template.fit(row.words, row.breaks) for template in self._templates),
             key=lambda fitted: (_PREFERENCE.index(fitted.fit), -fitted.length),
