@@ -11,7 +11,13 @@ from datetime import datetime
 from enum import StrEnum
 from typing import TypeAlias
 
-from gpumond.model.finding import Level
+
+class Level(StrEnum):
+    """How bad it is, mildest first."""
+
+    INFO = "info"
+    WARNING = "warning"
+    CRITICAL = "critical"
 
 
 class ChangeKind(StrEnum):
@@ -28,7 +34,12 @@ class ChangeKind(StrEnum):
     NVLINK_UP = "nvlink_up"
     NVLINK_SLOWER = "nvlink_slower"
     NVLINK_FASTER = "nvlink_faster"
-    LINK_LOST = "link_lost"  # NV# became a PCIe path
+    XGMI_DOWN = "xgmi_down"
+    XGMI_UP = "xgmi_up"
+    XGMI_FARTHER = "xgmi_farther"  # more weight, so more hops
+    XGMI_NEARER = "xgmi_nearer"
+    XGMI_HIVE = "xgmi_hive"
+    LINK_LOST = "link_lost"  # NV# or xGMI became a PCIe path
     LINK_GAINED = "link_gained"
     LINK_DOWNGRADED = "link_downgraded"  # NV18 -> NV17, PIX -> SYS
     LINK_IMPROVED = "link_improved"
@@ -56,6 +67,7 @@ class ChangeKind(StrEnum):
     ROW_REMAP_FAILURE_GONE = "row_remap_failure_gone"
     RECOVERY_NEEDED = "recovery_needed"
     RECOVERY_DONE = "recovery_done"
+    PARTITION_MODE = "partition_mode"  # AMD: SPX, CPX, NPS1, NPS4
     NIC_GONE = "nic_gone"
     NIC_ADDED = "nic_added"
     NIC_REPLACED = "nic_replaced"
@@ -74,6 +86,8 @@ _OPPOSITES = (
     (ChangeKind.GPU_MISSING, ChangeKind.GPU_ADDED),
     (ChangeKind.NVLINK_DOWN, ChangeKind.NVLINK_UP),
     (ChangeKind.NVLINK_SLOWER, ChangeKind.NVLINK_FASTER),
+    (ChangeKind.XGMI_DOWN, ChangeKind.XGMI_UP),
+    (ChangeKind.XGMI_FARTHER, ChangeKind.XGMI_NEARER),
     (ChangeKind.LINK_LOST, ChangeKind.LINK_GAINED),
     (ChangeKind.LINK_DOWNGRADED, ChangeKind.LINK_IMPROVED),
     (ChangeKind.P2P_LOST, ChangeKind.P2P_GAINED),

@@ -15,8 +15,7 @@ from gpumond.board import StatusBoard
 from gpumond.clock import Clock
 from gpumond.errors import StoreError
 from gpumond.log import get_logger
-from gpumond.model.change import Change, ChangeCount, ChangeKey, ChangeKind, OpenChange
-from gpumond.model.finding import Level
+from gpumond.model.change import Change, ChangeCount, ChangeKey, ChangeKind, Level, OpenChange
 from gpumond.model.status import InventoryEntry
 from gpumond.model.topology import Snapshot
 from gpumond.store.records import (

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from datetime import datetime
 
-from gpumond.model.change import Change, ChangeKind, OpenChange, Subject, SubjectKind
-from gpumond.model.finding import Level
+from gpumond.model.change import Change, ChangeKind, Level, OpenChange, Subject, SubjectKind
 from gpumond.store.records import TOPOLOGY_CHANGES, ChangeEnding, ChangeRecord
 from gpumond.store.rows import text
 from gpumond.store.session import (

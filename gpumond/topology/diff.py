@@ -13,8 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpumond.model.change import Change, ChangeKind
-from gpumond.model.finding import Level
+from gpumond.model.change import Change, ChangeKind, Level
 from gpumond.model.topology import Snapshot
 from gpumond.topology.compare.culprits import HOST
 from gpumond.topology.compare.gpus import gpu_changes
@@ -24,6 +23,7 @@ from gpumond.topology.compare.nvlinks import nvlink_changes
 from gpumond.topology.compare.pairs import Explained, pair_changes
 from gpumond.topology.compare.presence import presence_changes
 from gpumond.topology.compare.visibility import driver_visibility, visibility_changes
+from gpumond.topology.compare.xgmi import xgmi_changes
 
 _WORST_FIRST = (Level.CRITICAL, Level.WARNING, Level.INFO)
 
@@ -39,9 +39,11 @@ def _changes(comparison: Comparison) -> Iterator[Change]:
     yield from _host(comparison)
     yield from presence_changes(comparison)
     yield from gpu_changes(comparison)
-    links = nvlink_changes(comparison)
-    yield from links.changes
-    yield from pair_changes(comparison, Explained(links.losers, links.gainers))
+    nvlinks, xgmi = nvlink_changes(comparison), xgmi_changes(comparison)
+    yield from nvlinks.changes
+    yield from xgmi.changes
+    explained = Explained(nvlinks.losers | xgmi.losers, nvlinks.gainers | xgmi.gainers)
+    yield from pair_changes(comparison, explained)
     yield from nic_changes(comparison)
     yield from visibility_changes(comparison)
 

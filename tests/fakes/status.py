@@ -7,8 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from gpumond.model.benchmark import Collective, Placement
-from gpumond.model.change import Change, ChangeCount, ChangeKind, OpenChange, Subject, SubjectKind
-from gpumond.model.finding import Level
+from gpumond.model.change import Change, ChangeCount, ChangeKind, Level, OpenChange, Subject, SubjectKind
 from gpumond.model.identity import GpuUuid, PciBusId
 from gpumond.model.reading import NOT_SUPPORTED, Reading, Unreadable, UnreadableReason, Value
 from gpumond.model.run import Engine, GpuSet, Verdict

@@ -9,8 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from gpumond.model.change import Change, ChangeKind, Subject, SubjectKind
-from gpumond.model.finding import Level
+from gpumond.model.change import Change, ChangeKind, Level, Subject, SubjectKind
 from gpumond.model.reading import Value
 from gpumond.model.topology import PathLevel, Snapshot
 from gpumond.topology.compare.matching import Comparison

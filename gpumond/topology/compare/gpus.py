@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TypeAlias, TypeVar
 
-from gpumond.model.change import Change, ChangeKind
-from gpumond.model.finding import Level
+from gpumond.model.change import Change, ChangeKind, Level
 from gpumond.model.reading import Reading, Value
 from gpumond.model.topology import Gpu
 from gpumond.topology.compare.culprits import Finding, gpu_names, merged
@@ -238,6 +237,19 @@ def _on_off(mode: bool) -> str:  # noqa: FBT001 - the mode is what is shown
     return "on" if mode else "off"
 
 
+def _partition(twin: Twin[Gpu], _comparison: Comparison) -> Findings:
+    before, after = twin.before, twin.after
+    modes = (
+        ("compute", changed(before.compute_partition, after.compute_partition)),
+        ("memory", changed(before.memory_partition, after.memory_partition)),
+    )
+    switched = [(name, texts) for name, texts in modes if texts is not None]
+    if switched:
+        was, now = ("; ".join(f"{name} {texts[at]}" for name, texts in switched) for at in (0, 1))
+        what = f"partition mode: {now}, accepted is {was}"
+        yield Finding(ChangeKind.PARTITION_MODE, Level.WARNING, what, was, now)
+
+
 def _row_remap(twin: Twin[Gpu], _comparison: Comparison) -> Findings:
     before, after = twin.before, twin.after
     pending = changed(before.remapped_rows_pending, after.remapped_rows_pending)
@@ -281,6 +293,7 @@ _RULES: tuple[Rule, ...] = (
     _numa,
     _mig,
     _ecc,
+    _partition,
     _row_remap,
     _recovery,
 )

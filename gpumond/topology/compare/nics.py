@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from gpumond.model.change import Change, ChangeKind, Subject, SubjectKind
-from gpumond.model.finding import Level
+from gpumond.model.change import Change, ChangeKind, Level, Subject, SubjectKind
 from gpumond.model.topology import Nic, PathLevel
 from gpumond.topology.compare.culprits import HOST, SEVERAL, Finding, all_of, gpu_names, gpu_subject
 from gpumond.topology.compare.matching import Comparison, Twin, changed, nic_guid

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from gpumond.model.change import Change, ChangeKind, Subject, SubjectKind
-from gpumond.model.finding import Level
+from gpumond.model.change import Change, ChangeKind, Level, Subject, SubjectKind
 from gpumond.model.identity import PciBusId
 from gpumond.model.reading import NotSupported, Unreadable, Value, value_or_none
 from gpumond.model.topology import Gpu, NvLink, NvLinkRemote

@@ -1,4 +1,4 @@
-"""The way between two GPUs: its label, as nvidia-smi prints it, and what the driver grants on it (P2P). Pure.
+"""The way between two GPUs: its label, as the vendor's tool prints it, and what the driver grants on it (P2P). Pure.
 
 What follows from something that is reported already is not reported again: a label that is short because links are
 down, P2P that is gone because the fabric is not ready, because MIG is on, or because the NVLinks of that way are gone.
@@ -11,10 +11,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from gpumond.model.change import Change, ChangeKind, Subject, SubjectKind
-from gpumond.model.finding import Level
+from gpumond.model.change import Change, ChangeKind, Level, Subject, SubjectKind
 from gpumond.model.reading import Reading, Value, value_or_none
-from gpumond.model.topology import P2pCapability, P2pStatus, PathLevel, link_label
+from gpumond.model.topology import GpuPair, P2pCapability, P2pStatus, PathLevel, link_label
 from gpumond.topology.compare.culprits import (
     Pair,
     culprits_of,
@@ -25,6 +24,7 @@ from gpumond.topology.compare.matching import Comparison, PairTwin, changed
 from gpumond.topology.fabric import faults_of
 
 _NVLINK = re.compile(r"NV(\d+)")
+_XGMI = "XGMI"
 _UNKNOWN = "?"
 _LEVELS = tuple(PathLevel)
 _SHOWN_MAX = 6
@@ -52,12 +52,13 @@ class _Difference:
 
 
 def pair_changes(comparison: Comparison, by_links: Explained) -> Iterator[Change]:
-    """`by_links`: GPUs whose NVLink changes are reported."""
+    """`by_links`: GPUs whose NVLink or xGMI changes are reported."""
     modes = _changed_mig(comparison)
     of_label = Explained(by_links.losers | modes, by_links.gainers | modes)
     fabric = _changed_fabric(comparison)
     of_p2p = Explained(fabric.losers | modes, fabric.gainers | modes)
     yield from _labels(comparison, of_label)
+    yield from _weights(comparison, of_label)
     yield from _p2p(comparison, of_p2p)
 
 
@@ -97,14 +98,16 @@ def _labels(comparison: Comparison, explained: Explained) -> Iterator[Change]:
         yield from _grouped(comparison, kind, _label_level(kind, differences), differences, comparable)
 
 
-_LOSSES = frozenset({ChangeKind.LINK_LOST, ChangeKind.LINK_DOWNGRADED, ChangeKind.P2P_LOST})
+_LOSSES = frozenset(
+    {ChangeKind.LINK_LOST, ChangeKind.LINK_DOWNGRADED, ChangeKind.P2P_LOST, ChangeKind.XGMI_FARTHER}
+)
 
 
 def _label_kind(was: str, now: str) -> ChangeKind | None:
     if was == now:
         return None
-    if is_nvlink(was) != is_nvlink(now):
-        return ChangeKind.LINK_LOST if is_nvlink(was) else ChangeKind.LINK_GAINED
+    if is_direct(was) != is_direct(now):
+        return ChangeKind.LINK_LOST if is_direct(was) else ChangeKind.LINK_GAINED
     return ChangeKind.LINK_DOWNGRADED if _distance(now) > _distance(was) else ChangeKind.LINK_IMPROVED
 
 
@@ -112,18 +115,46 @@ def _label_level(kind: ChangeKind, differences: list[_Difference]) -> Level:
     if kind not in _LOSSES:
         return Level.INFO
     return (
-        Level.CRITICAL if any(is_nvlink(difference.before) for difference in differences) else Level.WARNING
+        Level.CRITICAL if any(is_direct(difference.before) for difference in differences) else Level.WARNING
     )
 
 
-def is_nvlink(label: str) -> bool:
-    return _NVLINK.fullmatch(label) is not None
+def is_direct(label: str) -> bool:
+    """Whether the GPUs reach each other past PCIe."""
+    return label == _XGMI or _NVLINK.fullmatch(label) is not None
 
 
 def _distance(label: str) -> int:
-    """More is worse, among NVLink labels and among PCIe labels."""
+    """More is worse, among NVLink labels and among PCIe labels. Two xGMI labels never differ."""
     match = _NVLINK.fullmatch(label)
     return -int(match[1]) if match else _LEVELS.index(PathLevel(label))
+
+
+# --- xGMI --------------------------------------------------------------------------------------------------------------
+
+
+def _weights(comparison: Comparison, explained: Explained) -> Iterator[Change]:
+    """The weight counts hops; the driver's own "hops" do not (ROCm/rocm-systems#5763)."""
+    found: dict[ChangeKind, list[_Difference]] = defaultdict(list)
+    comparable: set[Pair] = set()
+    for twin in comparison.pairs:
+        weights = (_weight(twin.before), _weight(twin.after))
+        if None in weights:
+            continue
+        comparable.add(twin.ends)
+        was, now = (weight or 0 for weight in weights)
+        kind = ChangeKind.XGMI_FARTHER if now > was else ChangeKind.XGMI_NEARER
+        if was != now and not twin.ends & explained.to(is_loss=kind in _LOSSES):
+            what = f"xGMI weight {now}, accepted is {was}"
+            found[kind].append(_Difference(twin, what, str(was), str(now)))
+    for kind, differences in found.items():
+        level = Level.CRITICAL if kind in _LOSSES else Level.INFO
+        yield from _grouped(comparison, kind, level, differences, comparable)
+
+
+def _weight(pair: GpuPair) -> int | None:
+    """None where there is none: 0 between two GPUs is how a driver says that it does not know."""
+    return (value_or_none(pair.xgmi.value.weight) or None) if isinstance(pair.xgmi, Value) else None
 
 
 # --- P2P ---------------------------------------------------------------------------------------------------------------
@@ -148,7 +179,7 @@ def _p2p(comparison: Comparison, explained: Explained) -> Iterator[Change]:
 def _p2p_difference(twin: PairTwin, *, is_loss: bool) -> _Difference | None:
     was, now = link_label(twin.before), link_label(twin.after)
     # Without its NVLinks a way may well have no P2P: the links are the news.
-    if _UNKNOWN not in (was, now) and is_nvlink(was) != is_nvlink(now) and is_nvlink(was) == is_loss:
+    if _UNKNOWN not in (was, now) and is_direct(was) != is_direct(now) and is_direct(was) == is_loss:
         return None
     ways = [
         (capability.value, *statuses)

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gpumond.model.change import Change, ChangeKind, Subject, SubjectKind
-from gpumond.model.finding import Level
+from gpumond.model.change import Change, ChangeKind, Level, Subject, SubjectKind
 from gpumond.model.reading import UnreadableReason
 from gpumond.model.topology import Gpu, Nic, SilentGpu, Snapshot
 from gpumond.topology.compare.culprits import (

@@ -10,8 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
-from gpumond.model.change import Change, ChangeKind, Subject, SubjectKind
-from gpumond.model.finding import Level
+from gpumond.model.change import Change, ChangeKind, Level, Subject, SubjectKind
 from gpumond.model.reading import NotSupported, Reading, Unreadable, UnreadableReason, Value
 from gpumond.model.topology import Gpu, P2pCapability, Snapshot
 from gpumond.topology.compare.culprits import HOST, SEVERAL, all_of, gpu_names
@@ -113,6 +112,12 @@ def _lost_of_pair(twin: PairTwin) -> Iterator[tuple[str, str]]:
     cause = _cause(twin.before.level, twin.after.level)
     if cause is not None:
         yield "PCIe paths", cause
+    if isinstance(
+        twin.after.xgmi, Unreadable
+    ):  # `not supported` is how a PCIe path answers: that is a change
+        cause = _cause(twin.before.xgmi, twin.after.xgmi)
+        if cause is not None:
+            yield "xGMI paths", cause
     for capability in P2pCapability:
         was, now = twin.before.p2p.get(capability), twin.after.p2p.get(capability)
         cause = _cause(was, now) if was is not None and now is not None else None
@@ -152,4 +157,8 @@ def _readings(gpu: Gpu) -> dict[str, Reading[Any]]:
         "pending row remapping": gpu.remapped_rows_pending,
         "failed row remapping": gpu.remapped_rows_failure,
         "recovery action": gpu.recovery_action,
+        "xGMI link states": gpu.xgmi_links,
+        "xGMI hive": gpu.xgmi_hive,
+        "compute partition": gpu.compute_partition,
+        "memory partition": gpu.memory_partition,
     }

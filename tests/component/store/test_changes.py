@@ -8,8 +8,7 @@ from datetime import timedelta
 import pytest
 from history_values import NIGHT
 
-from gpumond.model.change import Change, ChangeKind, OpenChange, Subject, SubjectKind
-from gpumond.model.finding import Level
+from gpumond.model.change import Change, ChangeKind, Level, OpenChange, Subject, SubjectKind
 from gpumond.store.records import TOPOLOGY_CHANGES, ChangeEnding
 from gpumond.store.retention import RetentionPolicy
 

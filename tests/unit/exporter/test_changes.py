@@ -14,8 +14,7 @@ from gpumond.exporter.changes import (
     topology_matches_accepted,
     topology_open_changes,
 )
-from gpumond.model.change import Change, ChangeCount, ChangeKind, OpenChange, Subject, SubjectKind
-from gpumond.model.finding import Level
+from gpumond.model.change import Change, ChangeCount, ChangeKind, Level, OpenChange, Subject, SubjectKind
 from gpumond.model.status import HostStatus
 
 
