@@ -9,7 +9,7 @@ from typing import Final
 CPUS_MAX: Final = 8192
 """CONFIG_NR_CPUS of the largest kernels; more is no CPU list."""
 
-_PART = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?")
+_PART = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?")
 
 
 @dataclass(frozen=True, slots=True)

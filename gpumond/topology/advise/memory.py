@@ -61,7 +61,7 @@ class Sharding(StrEnum):
 
 
 PARAMETERS_MAX: Final = 10**14
-_PARAMETERS = re.compile(r"(\d{1,15}(?:\.\d{1,6})?)([KMBT]?)", re.IGNORECASE)
+_PARAMETERS = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,6})?)([KMBT]?)", re.IGNORECASE)
 _FACTORS = {"": 1, "K": 10**3, "M": 10**6, "B": 10**9, "T": 10**12}
 
 

@@ -131,21 +131,29 @@ def nic_lines(host: AdvisedHost) -> Iterator[Line]:
 
 
 def nearest_nics(host: AdvisedHost) -> dict[str, tuple[HostNic, PathLevel]]:
-    """GPU -> its NIC, as far as one is nearer than the other side of the host and not known to be down."""
+    """GPU -> its NIC, as far as one is nearer than the other side of the host and not known to be down.
+
+    GPUs with a NIC beside them choose first, so that the others spread over what is left.
+    """
     usable = [nic for nic in host.nics if nic.is_up is not False]
-    load: Counter[str] = Counter()
+    near = {gpu.name: distances for gpu in host.gpus if (distances := _distances(gpu.name, usable))}
+    load: Counter[int] = Counter()
     chosen: dict[str, tuple[HostNic, PathLevel]] = {}
-    for gpu in host.gpus:
-        near = [
-            (_LEVELS_NEAR_FIRST.index(level), load[nic.name], place)
-            for place, nic in enumerate(usable)
-            if (level := nic.levels.get(gpu.name)) is not None and level is not PathLevel.SYS
-        ]
-        if near:
-            distance, _, place = min(near)
-            load[usable[place].name] += 1
-            chosen[gpu.name] = (usable[place], _LEVELS_NEAR_FIRST[distance])
-    return chosen
+    for name in sorted(near, key=lambda name: min(near[name].values())):
+        place = min(near[name], key=lambda place: (near[name][place], load[place], place))
+        load[place] += 1
+        chosen[name] = (usable[place], _LEVELS_NEAR_FIRST[near[name][place]])
+    return {name: chosen[name] for name in near}
+
+
+def _distances(gpu: str, nics: Sequence[HostNic]) -> dict[int, int]:
+    """Place of a NIC -> how far it is."""
+    levels = {place: nic.levels.get(gpu) for place, nic in enumerate(nics)}
+    return {
+        place: _LEVELS_NEAR_FIRST.index(level)
+        for place, level in levels.items()
+        if level not in (None, PathLevel.SYS)
+    }
 
 
 # --- launcher ----------------------------------------------------------------------------------------------------------

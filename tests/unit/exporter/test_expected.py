@@ -19,7 +19,7 @@ GIB = 1 << 30
 RING_OF_H200 = 18 * 20.6e9 * 0.97
 LOST = Unreadable(UnreadableReason.GPU_LOST)
 
-WITH_A_SOURCE = {"h200-2-vm", "hgx-a100-8", "hgx-b200-8", "hgx-h100-8", "hgx-h200-8"}
+WITH_A_SOURCE = {"h200-2-vm", "hgx-a100-8", "hgx-b200-8", "hgx-h100-8", "hgx-h200-8", "mi300x-8"}
 
 
 def status_of(snapshot, *points):
