@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from gpumond.model.benchmark import Collective, Note, NoteKind
 from gpumond.parsers.nccl_tests.arithmetic import Circumstances
-from gpumond.parsers.nccl_tests.failures import Failure, Severity
+from gpumond.parsers.nccl_tests.failures import OWN_TOOLS, Failure, Severity
 
 MAX_RANKS = 65_536
 MAX_NAMES = 32
@@ -25,7 +25,7 @@ _RANK_LINE = re.compile(
     r"\bRank\s+(\d{1,7})\s+(?:Group\s+(\d{1,7})\s+)?(?:Pid\s+\d{1,10}\s+)?on\s+(\S{1,128})\s+device\s+\d{1,4}\s+\[[0-9a-fA-Fx:.]{1,20}\]",
     re.ASCII,
 )
-_VERSION = re.compile(r"\b([nr]ccl-tests):? [Vv]ersion\s+(\S{1,64})")
+_VERSION = re.compile(rf"\b([nr]ccl-tests|{OWN_TOOLS}):? [Vv]ersion\s+(\S{{1,64}})")
 _LIBRARY_CODE = re.compile(r"\b[nr]ccl-library=(\d{1,9})\b", re.ASCII)
 _LIBRARY_LINE = re.compile(r"\b[NR]CCL version(?: :)? (\d[\w.+:-]{0,63})", re.ASCII)
 _PROGRAM_LINE = re.compile(r"(?:Collective test (?:starting|concluded):|USAGE:)\s+(\S{1,128})")
@@ -42,7 +42,7 @@ _BITWISE = re.compile(r"Bitwise mismatches\s*:\s*\d{1,18}\s+FAILED")
 _ASTERISKS = "Errors with asterisks indicate errors"
 # One search decides that a line has nothing to say; most lines of a log have not.
 _TELLING = re.compile(
-    r"nThread|Rank|nRanks|ccl-tests|CCL version|_perf|_mpi|\.cu\b|Out of bounds|Avg bus|Reducing max|defaulting|Bitwise|asterisks"
+    r"nThread|Rank|nRanks|ccl-tests|gpumond-|CCL version|_perf|_mpi|\.cu\b|Out of bounds|Avg bus|Reducing max|defaulting|Bitwise|asterisks"
     r"|failure|error|timeout|Invalid|invalid|unrecognized|argument|requested GPUs|version `|not found|Incompatible|implementation"
     r"|unable to launch|slots|fault|Illegal|exception|Abort|terminate|signal|backtrace|smashing|corrupt|\(\): |Assertion|HSA_|Collective test|USAGE"
 )

@@ -40,6 +40,10 @@ class FailureLine:
     ends_in_host: bool
 
 
+OWN_TOOLS = "gpumond-(?:torch|nccl4py)"
+"""Our own programs that print this table (gpumond/sweep/engines)."""
+
+_OWN = re.compile(rf"# {OWN_TOOLS} failed: (.{{1,300}})")
 _TEST_FAILURE = re.compile(r"(?P<host>: Test )?\b(CUDA|Cuda|HIP|NCCL) failure \S{1,256}:\d{1,6} '(.*)")
 _TEST_TIMEOUT = re.compile(r"(?P<host>: Test )timeout \((\d{1,9})s\) \S{1,256}:\d{1,6}")
 _CALLER = re.compile(r" ?\.\. \S{1,128}(?: pid \d{1,10})?: Test failure (\S{1,256}:\d{1,6})")
@@ -93,6 +97,7 @@ def _test_failure(match: re.Match[str]) -> Failure:
 
 _FAILURES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Failure]], ...] = (
     (_TEST_FAILURE, _test_failure),
+    (_OWN, lambda match: _cause(match[1].strip())),
     (_TEST_TIMEOUT, lambda match: _cause(f"timeout: an operation took more than {match[2]} s")),
     (_AT_START, lambda match: Failure(Severity.CAUSE, match[0][:MAX_ERROR_CHARS], is_at_start=True)),
     (_CAUSE, lambda match: _cause(match[0])),
