@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
@@ -97,25 +97,17 @@ class Template:
             layout=self.layout,
         )
 
-    def fit(self, words: Sequence[str], breaks: Iterable[int] = ()) -> Fitted:
-        """How far `words` fit; `breaks` are the places where a print ended, which only the layout's own may."""
-        boundaries = {0}
+    def fit(self, words: Sequence[str]) -> Fitted:
+        """How far `words` fit."""
         position = 0
         for columns in self._prints:
             if position and position == len(words):
-                return self._fitted(Fit.OPEN, position, "a placement is missing", set(breaks) - boundaries)
+                return Fitted(Fit.OPEN, position, "a placement is missing")
             length, detail = _take(columns, words[position:])
             position += length
             if detail:
-                return self._fitted(Fit.TORN if position == len(words) else Fit.MISFIT, position, detail)
-            boundaries.add(position)
-        fit, detail = _fit_tail(self.layout.tail, words[position:])
-        return self._fitted(fit, position, detail, set(breaks) - boundaries)
-
-    def _fitted(self, fit: Fit, position: int, detail: str, bad_breaks: Iterable[int] = ()) -> Fitted:
-        if bad_breaks:
-            fit, detail = Fit.MISFIT, "broken inside a print"
-        return Fitted(fit, position, detail)
+                return Fitted(Fit.TORN if position == len(words) else Fit.MISFIT, position, detail)
+        return Fitted(*_fit_tail(self.layout.tail, words, position))
 
 
 def _take(columns: Sequence[Column], words: Sequence[str]) -> tuple[int, str]:
@@ -131,15 +123,16 @@ def _take(columns: Sequence[Column], words: Sequence[str]) -> tuple[int, str]:
     return used, ""
 
 
-def _fit_tail(columns: Sequence[Column], words: Sequence[str]) -> tuple[Fit, str]:
-    if len(words) > len(columns):
-        return Fit.MISFIT, f"more cells than columns, from {words[len(columns)][:40]!r} on"
-    if len(words) < len(columns):
-        return Fit.TORN if words else Fit.OPEN, "the last columns are missing"
+def _fit_tail(columns: Sequence[Column], words: Sequence[str], position: int) -> tuple[Fit, int, str]:
+    rest = words[position:]
+    if len(rest) > len(columns):
+        return Fit.MISFIT, position, f"more cells than columns, from {rest[len(columns)][:40]!r} on"
+    if len(rest) < len(columns):
+        return Fit.TORN if rest else Fit.OPEN, position, "the last columns are missing"
     for order in (columns, _stamp_first(columns)):
-        if all(_CELLS[column](word) for column, word in zip(order, words, strict=True)):
-            return Fit.COMPLETE, ""
-    return Fit.MISFIT, f"{' '.join(words)[:40]!r} does not fit the last columns"
+        if all(_CELLS[column](word) for column, word in zip(order, rest, strict=True)):
+            return Fit.COMPLETE, position, ""
+    return Fit.MISFIT, position, f"{' '.join(rest)[:40]!r} does not fit the last columns"
 
 
 def _stamp_first(columns: Sequence[Column]) -> list[Column]:

@@ -43,11 +43,10 @@ class Fragment:
 
 @dataclass(frozen=True, slots=True)
 class _OpenRow:
-    """`breaks` are the positions in `words` where one fragment ended and the next begins."""
+    """The words of a row so far; it ends where a print ends."""
 
     line: int
     words: list[str]
-    breaks: frozenset[int] = frozenset()
 
     @property
     def is_row_like(self) -> bool:
@@ -130,14 +129,14 @@ class RowReader:
         row = self._open.get(tag)
         if row is None or not words or len(words) > MAX_ROW_WORDS:
             return None
-        longer = _OpenRow(row.line, [*row.words, *words], row.breaks | {len(row.words)})
+        longer = _OpenRow(row.line, [*row.words, *words])
         return longer if self._fit(longer).fit in (Fit.COMPLETE, Fit.OPEN) else None
 
     def _settle(
         self, tag: str, row: _OpenRow, known: Circumstances, *, is_cut: bool
     ) -> Iterator[Row | RejectedRow]:
         self._open.pop(tag, None)
-        if (cells := self._likely.cells(row.words)) and not row.breaks and not objection_to(cells, known):
+        if (cells := self._likely.cells(row.words)) and not objection_to(cells, known):
             yield from self._accepted(row, cells, is_cut=is_cut)  # nearly every row
             return
         fitted = self._fit(row)
@@ -160,7 +159,7 @@ class RowReader:
 
     def _fit(self, row: _OpenRow) -> Fitted:
         return min(
-            (template.fit(row.words, row.breaks) for template in self._templates),
+            (template.fit(row.words) for template in self._templates),
             key=lambda fitted: (_PREFERENCE.index(fitted.fit), -fitted.length),
         )
 

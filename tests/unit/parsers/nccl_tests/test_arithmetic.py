@@ -102,6 +102,21 @@ def test_what_the_rule_of_the_collective_allows(program, ranks, row):
         (None, 8, "1048576 262144 float sum -1 20.00 52.43 60.00 0 20.00 52.43 60.00 0"),
         (None, 0, "1048576 262144 float sum -1 20.00 52.43 106.00 0 20.00 52.43 106.00 0"),
         ("hypercube", 8, "1048576 32768 float -1 20.00 45.88 40.00 0 20.00 45.88 40.00 0"),
+        (
+            "all_gather",
+            8,
+            "1048576 32768 float none -1 20.00 45.88 45.88 0 20.00 45.88 45.88 0",
+        ),  # before 2020
+        (
+            None,
+            0,
+            "1048576 32768 float none -1 20.00 52.43 40.00 0 20.00 52.43 40.00 0",
+        ),  # the size shows 8 ranks
+        (
+            "all_reduce",
+            8,
+            "256 64 float sum -1 34.24 0.01 0.03 0 34.24 0.01 0.01 0",
+        ),  # 0.03 fits algbw 0.015, not 256 B
         ("broadcast", 8, "1048576 262144 float none 3 20.00 52.43 91.75 0 20.00 52.43 91.75 0"),
     ],
 )
@@ -126,6 +141,28 @@ def test_the_ranks_of_a_rank_list_with_gaps_are_not_believed():
     ranks = run_of("all_reduce", 2) + "#  Rank  2 Group  0 Pid      1 on       n...\n"
     parsed = parse(f"{ranks}{HEADER}{row}\n")
     assert (len(parsed.rows), parsed.nranks) == (1, None)
+
+
+def test_a_rank_list_without_a_rank_is_not_believed():
+    row = "1048576 262144 float sum -1 20.00 52.43 91.75 0 20.00 52.43 91.75 0"  # of 8 ranks
+    ranks = run_of("all_reduce", 1) + "#  Rank  3 Group  0 Pid 1 on vm device  3 [0000:00:09] NVIDIA H200\n"
+    assert len(parse(f"{ranks}{HEADER}{row}\n").rows) == 1
+
+
+def test_a_new_run_has_ranks_of_its_own():
+    first = (
+        run_of("all_reduce", 8)
+        + HEADER
+        + "1048576 262144 float sum -1 20.00 52.43 91.75 0 20.00 52.43 91.75 0\n"
+    )
+    second = (
+        run_of("all_reduce", 2)
+        + HEADER
+        + "1048576 262144 float sum -1 20.00 52.43 52.43 0 20.00 52.43 52.43 0\n"
+    )
+    start = "# nThread 1 nGpus 8 minBytes 8 maxBytes 134217728 step: 2(factor)\n"
+    parsed = parse(start + first + start + second)
+    assert (len(parsed.rows), parsed.rejected) == (2, ())
 
 
 def test_with_a_split_the_table_is_that_of_group_0():

@@ -31,8 +31,10 @@ def test_a_line_without_end_is_not_kept(chunk):
 
 
 def test_a_row_behind_what_was_kept_of_a_line_is_not_half_read():
-    padding = " " * (reader.MAX_LINE_CHARS - len(ROW) + 2)
-    assert parse(f"{HEADER}{padding}{ROW.replace('0.00 0', '0.00 96')}").rows == ()
+    row = ROW.rstrip().removesuffix("0") + "96"  # of which 9 is kept
+    padding = " " * (reader.MAX_LINE_CHARS - len(row) + 1)
+    parsed = parse(f"{HEADER}{padding}{row}\n")
+    assert (parsed.rows, kinds(parsed)) == ((), [NoteKind.LINES_CUT])
 
 
 def test_rows_without_end_are_handed_out_but_not_kept(monkeypatch):

@@ -27,12 +27,23 @@ ROW = Row(1048576, 262144, "float", "sum", -1, Timing(33.24, 31.55, 31.55, 0), T
 
 
 @pytest.mark.parametrize(
-    "host", ["vm", "node-a", "7node", "1", "10-0-0-1", "0", "ip-10-0-0-1.ec2.internal", "N", "A", "e01"]
+    "host", ["vm", "node-a", "7node", "7node.ec2.internal", "1", "10-0-0-1", "0", "N", "A", "e01"]
 )
 def test_a_host_name_that_follows_a_number_without_a_space_is_known_from_the_rank_list(host):
     short = host.partition(".")[0]
     text = RANKS.format(host=host) + HEADER + f"{LEFT}{short}{INFO}\n{OUT}{short}{INFO}\n{IN}\n"
     assert parse(text).rows == (ROW,)
+
+
+@pytest.mark.parametrize("host", ["7node", "7node.ec2.internal"])
+def test_a_known_host_that_begins_with_a_digit_does_not_lengthen_a_count(host):
+    text = f"{RANKS.format(host=host)}{HEADER}{LEFT}{OUT[:-1]}127node{INFO}\n{IN}\n"
+    assert parse(text).rows[0].out_of_place.wrong == 12
+
+
+def test_of_two_host_names_the_longer_one_is_cut_off():
+    ranks = RANKS.format(host="vm") + RANKS.format(host="5-vm").replace("Rank  ", "Rank  1")
+    assert parse(f"{ranks}{HEADER}{LEFT}5-vm{INFO}\n{OUT}vm{INFO}\n{IN}\n").rows == (ROW,)
 
 
 @pytest.mark.parametrize("host", ["vm", "node-a", "abc123"])
@@ -73,7 +84,10 @@ def test_every_kind_of_foreign_line_is_cut_off(foreign):
     assert parsed.rejected == ()
 
 
-@pytest.mark.parametrize("between", ["", "hello", "12", "100 %", "# comment", "1 2 3", "x " * 5000])
+@pytest.mark.parametrize(
+    "between",
+    ["", "hello", "123456", "12.34 56.78", "100 % done", "# comment", "1 2 3 4 5 6 7 8 9", "x " * 5000],
+)
 def test_other_lines_between_two_prints_leave_the_row_open(between):
     assert parse(f"{HEADER}{LEFT}\n{between}\n{OUT}\n{between}\n{IN}\n").rows == (ROW,)
 

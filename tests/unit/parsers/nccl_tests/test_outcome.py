@@ -97,6 +97,8 @@ def test_noise_is_no_failure(line):
         (BEGUN.replace("0.00 0\n", "0.00 12"), WRONG),  # cut inside the count: no row, but data were wrong
         (BEGUN + CALLER + FOOTER.replace("0 OK", "4 FAILED"), WRONG),
         (BEGUN.replace("0.00 0\n", "0.00 12\n") + "Segmentation fault\n", FAILED),
+        (ROW + FOOTER, OK),  # the tail of a log
+        (WHOLE + ROW, TRUNCATED),
         (WHOLE + WHOLE, OK),
         (WHOLE + BEGUN, TRUNCATED),
         (BEGUN + WHOLE, TRUNCATED),
@@ -112,6 +114,13 @@ def test_outcome(text, outcome):
     parsed = parse(text)
     assert parsed.outcome is outcome
     assert (parsed.error is not None) == (outcome is FAILED)
+
+
+@pytest.mark.parametrize(
+    ("last", "rows"), [("0", 1), ("N/A", 1), ("4e+06", 1), ("9", 0), ("96", 0), ("1.04858e+0", 0), ("N/", 0)]
+)
+def test_a_count_that_the_end_of_the_text_may_have_cut_makes_no_row(last, rows):
+    assert len(parse(BEGUN.replace("0.00 0\n", f"0.00 {last}")).rows) == rows
 
 
 def test_a_run_that_measured_nothing_is_ok_without_rows_and_without_an_average():
