@@ -7,25 +7,37 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from gpumond.clock import Clock
+from gpumond.config.guards_schema import SlurmMode
 from gpumond.config.schema import Config
+from gpumond.errors import NotEvaluatedError
+from gpumond.guards.operator import CommandGuard, InhibitGuard, PauseGuard
+from gpumond.guards.quiet import LIVE_GAP_SECONDS_MAX, QuietLog, QuietRule
+from gpumond.guards.report import Guard
+from gpumond.guards.slurm import SlurmGuard
 from gpumond.model.topology import Snapshot, Vendor
 from gpumond.probe.launcher import ProbeLauncher, default_probe_command
-from gpumond.process.environment import probe_environment
+from gpumond.process.ask import Answer, ask
+from gpumond.process.environment import helper_environment, probe_environment
 from gpumond.simulate.scenario import load_scenario
 from gpumond.store.sqlite import Store
+from gpumond.sweep.context import QuietPolicy, SweepContext
 from gpumond.sweep.engines.engine import BenchmarkEngine
 from gpumond.sweep.engines.nccl_tests import NcclTests
 from gpumond.sweep.engines.simulated import SimulatedBenchmark
-from gpumond.sweep.runner import SweepContext
 from gpumond.sweep.specs import gpu_set_rules
+from gpumond.sweep.watch import WatchCommand
 
 DAEMON_LOCK = "daemon.lock"
 RUNS_DIRECTORY = "runs"
 LOST_PROBE = "probe.lost"
+
+SNAPSHOTS_MISSED_MAX = 2
+"""So many snapshots in a row may fail before nobody can say that the GPUs were quiet."""
 
 
 def daemon_lock_file(config: Config) -> Path:
@@ -65,9 +77,69 @@ def make_engine(config: Config, vendor: Vendor | None = None) -> BenchmarkEngine
     )
 
 
+def watch_command(config: Config, vendor: Vendor) -> WatchCommand:
+    """What watches this host's GPUs while a sweep runs. Raises NotEvaluatedError where nothing can."""
+    environment = probe_environment(os.environ)
+    if config.simulate is not None:
+        program = ("-m", "gpumond.simulate.watch", config.simulate.scenario)
+        return WatchCommand((sys.executable, "-I", *program), environment)
+    if vendor is not Vendor.NVIDIA:
+        raise NotEvaluatedError(
+            f"nothing here watches GPUs of {vendor.value} while a benchmark runs",
+            hint="Without a watch gpumond would not notice a user's job, so it measures nothing.",
+        )
+    return WatchCommand((sys.executable, "-I", "-m", "gpumond.probe.watch"), environment)
+
+
+def slurm_node(config: Config) -> str:
+    """What Slurm calls this host."""
+    slurm = config.guards.slurm
+    return (slurm.node if slurm else None) or os.uname().nodename.partition(".")[0]
+
+
+def make_guards(config: Config, *, store: Store, clock: Clock, own_job: str = "") -> tuple[Guard, ...]:
+    """The configured guards. In Slurm's job mode it is Slurm that is asked first; its job then looks who else is there."""
+    settings = config.guards
+    guards: list[Guard] = [PauseGuard(store.pause), InhibitGuard(settings.inhibit_file)]
+    if settings.slurm is not None and (own_job or settings.slurm.mode is SlurmMode.LOOK):
+        questions = make_questions(clock, deadline_seconds=settings.slurm.deadline)
+        guards.append(SlurmGuard(questions, node=slurm_node(config), own_job=own_job))
+    if settings.command:
+        questions = make_questions(clock, deadline_seconds=settings.command_deadline)
+        guards.append(CommandGuard(settings.command, questions))
+    return tuple(guards)
+
+
+def make_questions(clock: Clock, *, deadline_seconds: float) -> Callable[[Sequence[str]], Answer]:
+    """Asks other programs, each with a deadline."""
+    return partial(
+        ask,
+        environment=helper_environment(os.environ),
+        deadline_seconds=deadline_seconds,
+        clock=clock,
+    )
+
+
+def _quiet_policy(config: Config, quiet_log: QuietLog) -> QuietPolicy:
+    floor = config.guards.memory_floor
+    gap = (SNAPSHOTS_MISSED_MAX + 1) * (config.snapshot.interval + config.snapshot.deadline)
+    return QuietPolicy(
+        scheduled=QuietRule(config.guards.quiet, floor, gap),
+        by_hand=QuietRule(config.guards.quiet_by_hand, floor, LIVE_GAP_SECONDS_MAX),
+        log=quiet_log,
+    )
+
+
 def make_sweep_context(
-    config: Config, *, store: Store, clock: Clock, take_snapshot: Callable[[], Snapshot]
+    config: Config,
+    *,
+    store: Store,
+    clock: Clock,
+    take_snapshot: Callable[[], Snapshot],
+    quiet_log: QuietLog | None = None,
+    own_job: str = "",
 ) -> SweepContext:
+    """`quiet_log` is the daemon's, which knows the last minutes; `own_job` is the Slurm job that this process is."""
     return SweepContext(
         store=store,
         clock=clock,
@@ -78,4 +150,8 @@ def make_sweep_context(
         work_directory=config.store.directory / RUNS_DIRECTORY,
         base_environment=dict(os.environ),
         min_free_bytes=config.store.min_free,
+        watch_for=partial(watch_command, config),
+        quiet=_quiet_policy(config, quiet_log or QuietLog()),
+        guards=make_guards(config, store=store, clock=clock, own_job=own_job),
+        allowed_processes=frozenset(config.guards.allowed_processes),
     )

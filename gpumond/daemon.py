@@ -26,6 +26,7 @@ from gpumond.config.schema import Config, SweepConfig
 from gpumond.errors import ConfigError, ExitCode, GpumondError, StoreError
 from gpumond.exporter.http import HttpServer
 from gpumond.guards.lock import hold_lock
+from gpumond.guards.quiet import QuietLog
 from gpumond.log import configure as configure_log
 from gpumond.log import get_logger
 from gpumond.model.identity import RunId
@@ -38,9 +39,9 @@ from gpumond.schedule.sweeps import read_machine_id
 from gpumond.store.records import Request, RequestState
 from gpumond.store.retention import RetentionPolicy
 from gpumond.store.sqlite import Store
+from gpumond.sweep.context import SweepContext, new_run_id
 from gpumond.sweep.plan import resolve_gpu_sets
 from gpumond.sweep.recovery import end_abandoned
-from gpumond.sweep.runner import SweepContext, new_run_id
 from gpumond.sweep.service import SweepService
 from gpumond.sweep.specs import gpu_set_rules, sweep_specs
 from gpumond.systemd import Notifier
@@ -79,6 +80,7 @@ class Daemon:
         self._is_stopping = False
         self._must_reload = False
         self._machine_id = read_machine_id()
+        self._quiet_log = QuietLog()
         now = clock.now()
         self.board = StatusBoard(
             HostStatus(
@@ -143,7 +145,7 @@ class Daemon:
 
     def _live(self) -> None:
         self._restore()
-        self._monitor.take()
+        self._take_snapshot()
         self._sweeps.restore()  # again: what a sweep may take depends on the GPUs of its sets
         self._http.start()
         try:
@@ -244,7 +246,9 @@ class Daemon:
     def _take_snapshot(self) -> None:
         # A probe beside a benchmark costs the benchmark some of its bandwidth, and would find busy GPUs anyway.
         if not self._sweeps.is_running:
-            self._monitor.take()
+            result = self._monitor.take()
+            if result.snapshot is not None:
+                self._quiet_log.record_snapshot(result.snapshot, at=self._clock.monotonic())
 
     def _apply_retention(self) -> None:
         keep = self._config.store
@@ -262,7 +266,11 @@ class Daemon:
 
     def _sweep_context(self, config: Config) -> SweepContext:
         return make_sweep_context(
-            config, store=self._store, clock=self._clock, take_snapshot=self._monitor.snapshot_for_sweep
+            config,
+            store=self._store,
+            clock=self._clock,
+            take_snapshot=self._monitor.snapshot_for_sweep,
+            quiet_log=self._quiet_log,
         )
 
     def _arm_all(self) -> None:

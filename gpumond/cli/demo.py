@@ -39,6 +39,10 @@ interval = "10s"
 [benchmark]
 lock_file = "{directory}/gpu.lock"
 
+[guards]
+quiet_by_hand = "1s"
+inhibit_file = "{directory}/inhibit"
+
 [simulate]
 scenario = "{scenario}"
 pace = {pace}

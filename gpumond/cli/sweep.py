@@ -29,9 +29,10 @@ from gpumond.probe.launcher import ProbeLauncher
 from gpumond.process.supervisor import Cancellation
 from gpumond.store.records import RequestState
 from gpumond.store.sqlite import Store
+from gpumond.sweep.context import SweepReport
 from gpumond.sweep.follow import follow
 from gpumond.sweep.recovery import end_abandoned
-from gpumond.sweep.runner import SweepReport, SweepRunner
+from gpumond.sweep.runner import SweepRunner
 from gpumond.sweep.specs import sweep_specs
 
 HELP = "measure now: run a configured sweep, or one given by options"

@@ -18,6 +18,7 @@ from typing import Annotated, Final, Self, TypeAlias
 
 from pydantic import AfterValidator, Field, StrictInt, StrictStr, model_validator
 
+from gpumond.config.guards_schema import GuardsConfig
 from gpumond.config.reserved import check_environment_name, check_environment_value
 from gpumond.config.sweep_schema import ALL_GPUS, SweepConfig
 from gpumond.config.table import NEEDS_RESTART, Table, UniqueList
@@ -304,6 +305,9 @@ class Config(Table):
     ] = {}
     engines: Annotated[EnginesConfig, Field(description="What measures.")] = EnginesConfig()
     benchmark: Annotated[BenchmarkConfig, Field(description="What all benchmarks share.")] = BenchmarkConfig()
+    guards: Annotated[GuardsConfig, Field(description="What must be so before a benchmark runs.")] = (
+        GuardsConfig()
+    )
     sweeps: Annotated[
         tuple[SweepConfig, ...], Field(alias="sweep", description="Benchmarks and when they run.")
     ] = ()

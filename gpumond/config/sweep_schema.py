@@ -163,6 +163,15 @@ class SweepConfig(Table):
             examples=[["-R", "1"]],
         ),
     ] = ()
+    beside_jobs: Annotated[
+        StrictBool,
+        Field(
+            description="On a board with NVSwitch every GPU must be idle for a sweep over some of them. True asks only "
+            "for the GPUs of the set and those below the same PCIe switch. The results are a series of their own: "
+            "jobs on the same switches may show in them.",
+            examples=[True],
+        ),
+    ] = False
     spread: Annotated[
         Seconds,
         seconds_between(0, SECONDS_PER_DAY),

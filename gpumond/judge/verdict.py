@@ -12,6 +12,7 @@ from gpumond.model.benchmark import ParsedOutput, Row, TextOutcome
 from gpumond.model.run import Cause, Verdict
 
 LEARNING = "learning"
+WRONG_RESULTS = "wrong_results"
 
 _HANGS = {
     Cause.NO_FIRST_ROW: "printed no row in time",
@@ -22,6 +23,7 @@ _HANGS = {
 _NOT_RUN = {
     Cause.NOT_STARTED: "could not be started",
     Cause.CANCELLED: "was cancelled",
+    Cause.PREEMPTED: "gave the GPUs back",
     Cause.OUTPUT_LIMIT: "printed more than its limit",
     Cause.ABORTED: "was cut off when gpumond ended",
 }

@@ -123,7 +123,7 @@ class Run:
     cause: Cause | None = None
     exit_status: int | None = None
     outcome: str = ""
-    """The parser's TextOutcome, or empty when nothing was parsed."""
+    """The parser's TextOutcome; empty where the text is no result: nothing was parsed, or rows do not add up."""
     verdict: Verdict = Verdict.NOT_EVALUATED
     reason: str = ""
     detail: str = ""

@@ -100,6 +100,8 @@ class LoadSummary:
     pcie_width_lanes: Spread | None = None
     event_reasons: int = 0
     """The OR of all samples."""
+    last: GpuLoad | None = None
+    """The last sample while the benchmark ran: what a hang looks like."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,6 +67,8 @@ class ProcessResult:
     """One sentence, where the cause is not EXITED with status 0."""
     cpu_seconds: float | None = None
     """User and system time of the child and of those of its children that it waited for."""
+    signalled_at: float | None = None
+    """The monotonic instant of our first signal; None where we sent none."""
     clear_seconds: float | None = None
     """From our first signal until nothing was left; None where we sent none."""
     evidence: tuple[ThreadState, ...] = ()

@@ -18,6 +18,9 @@ PROBE_INHERITED = ("PATH", "LD_LIBRARY_PATH", "ROCM_HOME", "ROCM_PATH")
 """A probe loads the driver's own library, which some hosts have only on the loader's path, or below a ROCm of their own.
 """
 
+HELPER_INHERITED = ("PATH", "HOME", "SLURM_CONF", "KUBECONFIG")
+"""Where a scheduler's client finds its configuration."""
+
 PATH_DEFAULT = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 RESERVED = re.compile(
@@ -72,6 +75,11 @@ def benchmark_environment(
 def probe_environment(base: Mapping[str, str], *, extra: Mapping[str, str] | None = None) -> dict[str, str]:
     """The environment of a child that only reads; `extra` is for tests, which point it at a fake library."""
     return {**_inherited(base, PROBE_INHERITED), "LC_ALL": "C", **(extra or {})}
+
+
+def helper_environment(base: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a program that answers a guard: an operator's command, squeue, sbatch."""
+    return {**_inherited(base, HELPER_INHERITED), "LC_ALL": "C"}
 
 
 def _inherited(base: Mapping[str, str], names: Sequence[str]) -> dict[str, str]:

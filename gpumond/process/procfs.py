@@ -120,7 +120,7 @@ def find_family(
         family |= {stat.pid: stat for stat in younger if stat.session == pid}
     family |= _descendants(family, younger)
     strangers = [stat for stat in younger if stat.pid not in family]
-    bearers = {stat.pid: stat for stat in strangers if _carries_marker(stat.pid, marker)}
+    bearers = {stat.pid: stat for stat in strangers if carries_marker(stat.pid, marker)}
     return list({**family, **bearers, **_descendants(bearers, younger)}.values())
 
 
@@ -134,7 +134,7 @@ def _descendants(roots: Iterable[int], stats: Sequence[ProcessStat]) -> dict[int
     return found
 
 
-def _carries_marker(pid: int, marker: str) -> bool:
+def carries_marker(pid: int, marker: str) -> bool:
     directory = _PROC / str(pid)
     try:
         # Children run as we do. Other users' processes are none of our business, also when we are root.

@@ -288,6 +288,7 @@ class Supervision:
             dropped_bytes=dropped + errors_dropped,
             detail=detail,
             cpu_seconds=cpu_seconds,
+            signalled_at=self._signalled_at,
             clear_seconds=self._clear_seconds,
             evidence=self._evidence,
             leftover_pids=self._leftovers.remaining,

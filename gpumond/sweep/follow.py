@@ -10,6 +10,7 @@ from gpumond.errors import NotEvaluatedError
 from gpumond.model.identity import RunId
 from gpumond.model.run import Run
 from gpumond.store.sqlite import Store
+from gpumond.sweep.context import SweepReport
 from gpumond.sweep.events import (
     RowMeasured,
     RunFinished,
@@ -18,7 +19,6 @@ from gpumond.sweep.events import (
     SweepFinished,
     SweepStarted,
 )
-from gpumond.sweep.runner import SweepReport
 
 POLL_SECONDS = 0.5
 START_SECONDS_MAX = 900.0

@@ -47,6 +47,8 @@ class Parameters:
     extra_arguments: tuple[str, ...] = ()
     environment: tuple[tuple[str, str], ...] = ()
     """The operator's NCCL_* variables, sorted by name."""
+    beside_jobs: bool = False
+    """Whether GPUs behind the same NVSwitch may be busy meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +171,8 @@ def parameters_hash(engine: Engine, step: Step) -> str:
     every parameter. Not the paths of the host: an updated binary is a change of the fingerprint, not a new series.
     """
     facts = {"engine": engine.value, "members": step.gpu_set.uuids, **asdict(step.parameters)}
+    if not step.parameters.beside_jobs:
+        del facts["beside_jobs"]  # so that series from before this parameter go on
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
 
 

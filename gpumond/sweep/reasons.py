@@ -24,4 +24,20 @@ FAILURE_REASONS: Final = (
     "aborted",
 )
 
-SKIP_REASONS: Final = ("busy", "locked", "no_snapshot", "disk_full", "cancelled")
+SKIP_REASONS: Final = (
+    # of a guard (guards.report.GuardName)
+    "paused",
+    "inhibited",
+    "busy",
+    "not_quiet",
+    "slurm",
+    "command",
+    # of a sweep that began and had to end
+    "preempted",
+    "unwatched",
+    "cancelled",
+    # of everything else
+    "locked",
+    "no_snapshot",
+    "disk_full",
+)

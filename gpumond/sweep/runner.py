@@ -1,96 +1,77 @@
-"""One sweep from lock to stored verdict: guard -> run -> watch -> parse -> judge -> store.
+"""One sweep from lock to stored outcome: plan, guards, watch, then a run for each step, and what follows a hang.
 
 Everything that happens ends as a row in the store: a refusal with its evidence, a run with its cause. The runner never
-retries and never decides when: that is the schedule's business.
+decides when: that is the schedule's business. It tries again in one case only, after a hang, without P2P.
 """
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from pathlib import Path
-from uuid import uuid4
+from functools import partial
 
-from gpumond.clock import Clock
 from gpumond.errors import HostError, LockedError, NotEvaluatedError, UsageError
-from gpumond.guards.lock import HeldLock, hold_lock
-from gpumond.guards.processes import check_processes
-from gpumond.guards.report import GuardReport
-from gpumond.judge.verdict import is_success, judge_run
+from gpumond.guards.lock import hold_lock
+from gpumond.guards.processes import find_foreign
+from gpumond.guards.scope import guard_scope
+from gpumond.judge.verdict import WRONG_RESULTS, is_success
 from gpumond.log import get_logger
-from gpumond.model.benchmark import Row, points_of_row
+from gpumond.model.finding import FindingKind
 from gpumond.model.identity import RunId
-from gpumond.model.run import Cause, Engine, Run, Sweep, SweepOutcome, Trigger
+from gpumond.model.run import PREEMPTED, TAINTED, Cause, Purpose, Run, Sweep, SweepOutcome, Trigger
 from gpumond.model.topology import Snapshot, Vendor
-from gpumond.parsers.nccl_tests import Reader
-from gpumond.process.environment import benchmark_environment
-from gpumond.process.supervisor import Cancellation, Command, Limits, ProcessResult
-from gpumond.process.supervisor import run as supervise
-from gpumond.store.sqlite import Store
-from gpumond.sweep.engines.engine import BenchmarkEngine, EngineCommand
-from gpumond.sweep.events import (
-    RowMeasured,
-    RunFinished,
-    RunStarted,
-    SweepEvent,
-    SweepFinished,
-    SweepStarted,
-)
-from gpumond.sweep.plan import GpuSetRule, Step, SweepSpec, limits_of, parameters_hash, plan_sweep, sizes_of
+from gpumond.model.watch import WatchLook, WatchTarget
+from gpumond.process.ownership import OwnProcesses, name_of
+from gpumond.process.supervisor import Cancellation
+from gpumond.sweep import hang
+from gpumond.sweep.context import RefusedError, SweepContext, SweepReport, new_run_id
+from gpumond.sweep.events import SweepEvent, SweepFinished, SweepStarted
+from gpumond.sweep.execution import Executor, PlannedStep
+from gpumond.sweep.observation import PresenceFinder
+from gpumond.sweep.permission import UNWATCHED, Permission
+from gpumond.sweep.plan import SweepSpec, plan_sweep
+from gpumond.sweep.watch import GpuWatch
 
 log = get_logger("sweep")
 
-KEPT_NCCL_LOG_BYTES = 256 * 1024
+BY_HAND = frozenset({Trigger.COMMAND, Trigger.REQUEST, Trigger.START})
+"""Somebody waits for these sweeps."""
 
 
 @dataclass(frozen=True, slots=True)
-class SweepContext:
-    """What a runner needs of the host; the same for every sweep."""
+class Plan:
+    """What a sweep would do on the host as `snapshot` shows it."""
 
-    store: Store
-    clock: Clock
-    take_snapshot: Callable[[], Snapshot]
-    """A fresh look at the GPUs. Raises NotEvaluatedError where none can be had."""
-    engine_for: Callable[[Snapshot], BenchmarkEngine]
-    """What measures these GPUs."""
-    gpu_sets: Mapping[str, GpuSetRule]
-    lock_file: Path
-    work_directory: Path
-    """Gets one directory a run, removed when the run ends: the benchmark's HOME and NCCL's log files."""
-    base_environment: Mapping[str, str]
-    min_free_bytes: int
+    snapshot: Snapshot
+    steps: tuple[PlannedStep, ...]
+
+    @property
+    def targets(self) -> tuple[WatchTarget, ...]:
+        """Every GPU that must be idle for any of the steps, by PCI bus id."""
+        wanted = {uuid for step in self.steps for uuid in step.scope}
+        gpus = sorted(self.snapshot.gpus, key=lambda gpu: gpu.pci_bus_id)
+        return tuple(WatchTarget(gpu.uuid, gpu.pci_bus_id) for gpu in gpus if gpu.uuid in wanted)
 
 
-@dataclass(frozen=True, slots=True)
-class SweepReport:
-    sweep: Sweep
-    runs: tuple[Run, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Planned:
-    """A step that can run today; `number` of `count`."""
-
-    step: Step
-    engine: Engine
-    command: EngineCommand
-    vendor: Vendor
-    number: int
-    count: int
-
-
-class _RefusedError(Exception):
-    """The sweep does not happen, or not as planned; becomes its outcome."""
-
-    def __init__(self, outcome: SweepOutcome, reason: str, detail: str) -> None:
-        super().__init__(detail)
-        self.outcome, self.reason, self.detail = outcome, reason, detail
-
-
-def new_run_id(now: datetime) -> RunId:
-    return RunId(f"{now.astimezone(UTC):%Y%m%dT%H%M%SZ}-{uuid4().hex[:6]}")
+def make_plan(spec: SweepSpec, context: SweepContext) -> Plan:
+    """Every step with its command, before the first one runs; raises what makes the sweep impossible today."""
+    snapshot = context.take_snapshot()
+    steps = plan_sweep(spec, context.gpu_sets, snapshot)
+    engine = context.engine_for(snapshot)
+    planned = tuple(
+        PlannedStep(
+            step=step,
+            engine=engine.name,
+            command=engine.command(step),
+            vendor=snapshot.vendor or Vendor.NVIDIA,
+            scope=guard_scope(snapshot, step.gpu_set.uuids, beside_jobs=step.parameters.beside_jobs),
+            number=number,
+            count=len(steps),
+        )
+        for number, step in enumerate(steps, start=1)
+    )
+    return Plan(snapshot, planned)
 
 
 class SweepRunner:
@@ -101,6 +82,10 @@ class SweepRunner:
     ) -> None:
         self._context = context
         self._on_event = on_event
+        self._own = OwnProcesses()
+        self._find: PresenceFinder = partial(
+            find_foreign, owns=self._own.owns, name_of=name_of, allowed=context.allowed_processes
+        )
 
     def run(
         self, spec: SweepSpec, *, trigger: Trigger, cancellation: Cancellation, sweep_id: RunId | None = None
@@ -121,9 +106,10 @@ class SweepRunner:
         log.info("sweep_started", sweep=spec.name, id=sweep.id, trigger=trigger.value)
         runs: list[Run] = []
         try:
-            self._run_steps(spec, sweep, cancellation, runs)
-            outcome, reason, detail = _summarise(runs)
-        except _RefusedError as refusal:
+            with _refusals():
+                self._run_all(spec, sweep, cancellation, runs)
+            outcome, reason, detail = summarise(runs)
+        except RefusedError as refusal:
             outcome, reason, detail = refusal.outcome, refusal.reason, refusal.detail
         sweep = replace(
             sweep,
@@ -145,162 +131,124 @@ class SweepRunner:
         )
         return SweepReport(sweep, tuple(runs))
 
-    def _run_steps(self, spec: SweepSpec, sweep: Sweep, cancellation: Cancellation, runs: list[Run]) -> None:
+    def _run_all(self, spec: SweepSpec, sweep: Sweep, cancellation: Cancellation, runs: list[Run]) -> None:
         context = self._context
-        free = context.store.free_bytes()
-        if free < context.min_free_bytes:
-            raise _RefusedError(
-                SweepOutcome.SKIPPED,
-                "disk_full",
-                f"{free} bytes are free for results, {context.min_free_bytes} are needed",
-            )
-        try:
-            with hold_lock(context.lock_file, purpose=f"sweep {sweep.id}", clock=context.clock) as lock:
-                for planned in self._plan(spec):
-                    if cancellation.is_cancelled:
-                        reason = cancellation.reason or "cancelled"
-                        raise _RefusedError(SweepOutcome.SKIPPED, "cancelled", reason)
-                    runs.append(self._run_step(sweep, planned, lock, cancellation))
-        except LockedError as error:
-            raise _RefusedError(SweepOutcome.SKIPPED, "locked", error.message) from error
-        except HostError as error:
-            raise _RefusedError(SweepOutcome.FAILURE, "environment", _with_hint(error)) from error
-        except UsageError as error:
-            raise _RefusedError(SweepOutcome.FAILURE, "gpu_set", _with_hint(error)) from error
-        except NotEvaluatedError as error:
-            raise _RefusedError(SweepOutcome.SKIPPED, "no_snapshot", _with_hint(error)) from error
+        _require_disk(context)
+        with hold_lock(context.lock_file, purpose=f"sweep {sweep.id}", clock=context.clock) as lock:
+            plan = make_plan(spec, context)
+            with self._watching(plan) as watch:
+                permission = Permission(
+                    context,
+                    snapshot=plan.snapshot,
+                    watch=watch,
+                    find=self._find,
+                    is_scheduled=sweep.trigger not in BY_HAND,
+                )
+                permission.require_first(tuple(target.uuid for target in plan.targets), cancellation)
+                executor = Executor(
+                    context,
+                    sweep,
+                    lock=lock,
+                    watch=watch,
+                    own=self._own,
+                    find=self._find,
+                    on_event=self._on_event,
+                )
+                began = context.clock.monotonic()
+                self._run_steps(plan, executor, permission, cancellation, runs)
+                context.quiet.log.record_own_use(since=began, until=context.clock.monotonic())
 
-    def _plan(self, spec: SweepSpec) -> Sequence[_Planned]:
-        """Every step with its command, before the first one runs; raises what makes the sweep impossible today."""
-        snapshot = self._context.take_snapshot()
-        steps = plan_sweep(spec, self._context.gpu_sets, snapshot)
-        engine = self._context.engine_for(snapshot)
-        vendor = snapshot.vendor or Vendor.NVIDIA
-        planned = [
-            _Planned(step, engine.name, engine.command(step), vendor, number, len(steps))
-            for number, step in enumerate(steps, start=1)
-        ]
-        for step in steps:
-            _require(check_processes(snapshot, step.gpu_set.uuids))
-        return planned
-
-    def _run_step(self, sweep: Sweep, planned: _Planned, lock: HeldLock, cancellation: Cancellation) -> Run:
+    @contextmanager
+    def _watching(self, plan: Plan) -> Iterator[GpuWatch]:
         context = self._context
-        now = context.clock.now()
-        run_id = new_run_id(now)
-        directory = context.work_directory / run_id
-        run = self._new_run(sweep, planned, run_id, directory)
-        context.store.start_run(run)
-        rows = len(sizes_of(planned.step.parameters))
-        self._on_event(RunStarted(run, planned.number, planned.count, rows))
-        try:
-            (directory / "home").mkdir(parents=True, mode=0o700)
-            run, output = self._supervise(run, planned.step, directory, lock, cancellation)
-            output += _read_nccl_logs(directory)
-        finally:
-            shutil.rmtree(directory, ignore_errors=True)
-        context.store.finish_run(run, output=output)
-        self._on_event(RunFinished(run))
-        log.info(
-            "run_finished",
-            run=run.id,
-            collective=run.collective.value,
-            gpu_set=run.gpu_set.name,
-            cause=run.cause.value if run.cause else "",
-            verdict=run.verdict.value,
-            reason=run.reason,
-            seconds=round(run.duration_seconds or 0, 3),
+        command = context.watch_for(plan.snapshot.vendor or Vendor.NVIDIA)
+
+        def on_look(look: WatchLook) -> None:
+            if self._own.is_unused:  # else the load is ours
+                context.quiet.log.record_look(look)
+
+        with GpuWatch(command, plan.targets, clock=context.clock, on_look=on_look) as watch:
+            yield watch
+
+    def _run_steps(
+        self,
+        plan: Plan,
+        executor: Executor,
+        permission: Permission,
+        cancellation: Cancellation,
+        runs: list[Run],
+    ) -> None:
+        for planned in plan.steps:
+            if cancellation.is_cancelled:
+                raise RefusedError(SweepOutcome.SKIPPED, "cancelled", cancellation.reason or "cancelled")
+            if runs:
+                permission.require_again(planned.scope)
+            run = executor.run(planned, cancellation)
+            runs.append(run)
+            _require_alone(run)
+            if hang.is_hang(run) and not cancellation.is_cancelled:
+                runs.append(self._check_hang(run, planned, plan, executor, cancellation))
+                return  # every further collective would hang on the same path
+            if is_success(run.verdict, run.reason):
+                self._close_findings(run)
+
+    def _check_hang(
+        self, hung: Run, planned: PlannedStep, plan: Plan, executor: Executor, cancellation: Cancellation
+    ) -> Run:
+        step = hang.without_p2p(planned.step)
+        again = executor.run(replace(planned, step=step), cancellation, purpose=Purpose.HANG_CHECK)
+        finding = hang.finding_of(hung, again, plan.snapshot.host, self._context.clock.now())
+        if finding is not None:
+            self._context.store.record_finding(finding)
+            log.error("finding", kind=finding.kind.value, subject=finding.subject, detail=finding.detail)
+        return again
+
+    def _close_findings(self, run: Run) -> None:
+        for kind in (FindingKind.HANG, FindingKind.P2P_PATH):
+            if self._context.store.close_finding(kind, run.gpu_set.name):
+                log.info("finding_closed", kind=kind.value, subject=run.gpu_set.name)
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """What stops a sweep before or between its runs, as its outcome."""
+    try:
+        yield
+    except LockedError as error:
+        raise RefusedError(SweepOutcome.SKIPPED, "locked", error.message) from error
+    except HostError as error:
+        raise RefusedError(SweepOutcome.FAILURE, "environment", _with_hint(error)) from error
+    except UsageError as error:
+        raise RefusedError(SweepOutcome.FAILURE, "gpu_set", _with_hint(error)) from error
+    except NotEvaluatedError as error:
+        raise RefusedError(SweepOutcome.SKIPPED, "no_snapshot", _with_hint(error)) from error
+
+
+def _require_disk(context: SweepContext) -> None:
+    free = context.store.free_bytes()
+    if free < context.min_free_bytes:
+        raise RefusedError(
+            SweepOutcome.SKIPPED,
+            "disk_full",
+            f"{free} bytes are free for results, {context.min_free_bytes} are needed",
         )
-        return run
-
-    def _new_run(self, sweep: Sweep, planned: _Planned, run_id: RunId, directory: Path) -> Run:
-        context, step = self._context, planned.step
-        return Run(
-            id=run_id,
-            sweep_id=sweep.id,
-            sweep=sweep.name,
-            engine=planned.engine,
-            gpu_set=step.gpu_set,
-            collective=step.collective,
-            parameters_hash=parameters_hash(planned.engine, step),
-            command=planned.command.argv,
-            environment=benchmark_environment(
-                context.base_environment,
-                gpu_uuids=step.gpu_set.uuids,
-                extra=dict(step.parameters.environment),
-                home=directory / "home",
-                run_directory=directory,
-                library_path=planned.command.library_path,
-                vendor=planned.vendor,
-            ),
-            started_at=context.clock.now(),
-        )
-
-    def _supervise(
-        self, run: Run, step: Step, directory: Path, lock: HeldLock, cancellation: Cancellation
-    ) -> tuple[Run, bytes]:
-        context = self._context
-        reader = Reader()
-
-        def on_line(line: str) -> bool:
-            rows = reader.feed(line + "\n")
-            for row in rows:
-                self._publish(run, row)
-            return bool(rows)
-
-        limits = limits_of(step)
-        result = supervise(
-            Command(run.command, run.environment, directory, pass_fds=(lock.fd,)),
-            Limits(
-                total_seconds=limits.total_seconds,
-                first_row_seconds=limits.first_row_seconds,
-                row_seconds=limits.row_seconds,
-            ),
-            clock=context.clock,
-            on_start=lambda pid, ticks: context.store.set_run_process(run.id, pid=pid, start_ticks=ticks),
-            on_line=on_line,
-            cancellation=cancellation,
-        )
-        return _finish(run, result, reader, context.clock.now()), result.output
-
-    def _publish(self, run: Run, row: Row) -> None:
-        points = points_of_row(row, run.collective)
-        if points:
-            self._context.store.add_points(run.id, points)
-            self._on_event(RowMeasured(run, points))
 
 
-def _require(report: GuardReport) -> None:
-    if not report.is_clear:
-        raise _RefusedError(SweepOutcome.SKIPPED, "busy", f"{report.guard}: {report.evidence}")
+def _require_alone(run: Run) -> None:
+    """After a run that was not alone nothing more is started; the next window, or the next try in it, measures again."""
+    if run.reason != TAINTED:
+        return
+    is_preempted = run.watch is not None and run.watch.preemption is not None
+    raise RefusedError(SweepOutcome.SKIPPED, PREEMPTED if is_preempted else UNWATCHED, run.detail)
 
 
-def _finish(run: Run, result: ProcessResult, reader: Reader, now: datetime) -> Run:
-    parsed = reader.finish()
-    judgement = judge_run(result.cause, result.exit_status, parsed, detail=result.detail)
-    return replace(
-        run,
-        pid=result.pid,
-        start_ticks=result.start_ticks,
-        ended_at=now,
-        duration_seconds=result.duration_seconds,
-        cause=result.cause,
-        exit_status=result.exit_status,
-        outcome=parsed.outcome.value if result.cause is not Cause.NOT_STARTED else "",
-        verdict=judgement.verdict,
-        reason=judgement.reason,
-        detail=judgement.detail,
-        tool_version=parsed.tool_version or "",
-        library_version=parsed.library_version or "",
-        points=tuple(point for row in parsed.rows for point in points_of_row(row, run.collective)),
-    )
-
-
-def _summarise(runs: Sequence[Run]) -> tuple[SweepOutcome, str, str]:
-    bad = [run for run in runs if not is_success(run.verdict, run.reason)]
+def summarise(runs: Sequence[Run]) -> tuple[SweepOutcome, str, str]:
+    """Outcome, reason and detail of a sweep that ran; a re-run after a hang has no say in it."""
+    measured = [run for run in runs if run.purpose is Purpose.MEASUREMENT]
+    bad = [run for run in measured if not is_success(run.verdict, run.reason)]
     if not bad:
         return SweepOutcome.SUCCESS, "", ""
-    worst = next((run for run in bad if run.reason == "wrong_results"), bad[0])
+    worst = next((run for run in bad if run.reason == WRONG_RESULTS), bad[0])
     if worst.cause is Cause.CANCELLED:
         return SweepOutcome.SKIPPED, "cancelled", worst.detail
     return (
@@ -312,14 +260,3 @@ def _summarise(runs: Sequence[Run]) -> tuple[SweepOutcome, str, str]:
 
 def _with_hint(error: HostError | UsageError | NotEvaluatedError) -> str:
     return f"{error.message}. {error.hint}" if error.hint else error.message
-
-
-def _read_nccl_logs(directory: Path) -> bytes:
-    """What NCCL wrote to its own log files, behind a marker line: kept with the raw output."""
-    parts = []
-    for path in sorted(directory.glob("nccl.*.log"))[:16]:
-        with path.open("rb") as file:
-            text = file.read(KEPT_NCCL_LOG_BYTES)
-        if text:
-            parts.append(b"\n# gpumond: " + path.name.encode() + b"\n" + text)
-    return b"".join(parts)

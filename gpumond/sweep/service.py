@@ -19,10 +19,11 @@ from gpumond.model.run import Trigger
 from gpumond.model.status import HostStatus, SweepStatus
 from gpumond.process.supervisor import Cancellation
 from gpumond.store.records import SweepHistory
+from gpumond.sweep.context import SweepContext, SweepReport
 from gpumond.sweep.events import RunFinished, SweepEvent, SweepFinished, SweepStarted
 from gpumond.sweep.plan import SweepSpec, timeout_of
 from gpumond.sweep.reasons import FAILURE_REASONS, SKIP_REASONS
-from gpumond.sweep.runner import SweepContext, SweepReport, SweepRunner
+from gpumond.sweep.runner import SweepRunner
 from gpumond.sweep.selection import select_points
 
 log = get_logger("sweep")

@@ -37,6 +37,7 @@ def _spec_of(sweep: SweepConfig, config: Config) -> SweepSpec:
             check=sweep.check,
             extra_arguments=tuple(sweep.extra_arguments),
             environment=tuple(sorted(config.benchmark.environment.items())),
+            beside_jobs=sweep.beside_jobs,
         ),
         deadlines=Deadlines(sweep.first_row_deadline, sweep.row_deadline, sweep.total_deadline),
     )

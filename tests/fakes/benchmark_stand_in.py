@@ -56,7 +56,7 @@ class Script:
     """How a stand-in behaves. Without arguments: as the capture of its program, at once, exit status 0.
 
     `after_row` None means after all of them, 0 before the first. `verbatim` prints the capture byte by byte, whatever the
-    command line says. Rows count from 1.
+    command line says. Rows count from 1. `runs_without_p2p`: the ending is a path that NCCL_P2P_DISABLE=1 avoids.
     """
 
     capture: str = ""
@@ -72,6 +72,7 @@ class Script:
     ignore_sigterm: bool = False
     usage: bool = False
     errors: tuple[str, ...] = ()
+    runs_without_p2p: bool = False
     grandchild: Grandchild | None = None
     slowdown: float = 1.0
     nan_in_row: int | None = None

@@ -24,6 +24,10 @@ interval = "1s"
 
 [benchmark]
 lock_file = "{directory}/run/gpu.lock"
+
+[guards]
+quiet_by_hand = "0s"
+inhibit_file = "{directory}/inhibit"
 """
 
 

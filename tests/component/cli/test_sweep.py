@@ -20,6 +20,10 @@ min_free = "0"
 
 [benchmark]
 lock_file = "{directory}/run/gpu.lock"
+
+[guards]
+quiet_by_hand = "0s"
+inhibit_file = "{directory}/inhibit"
 """
 
 SIMULATED = """

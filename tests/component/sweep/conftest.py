@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 from benchmark_stand_in import Script
 
 from gpumond.clock import SystemClock
+from gpumond.guards.quiet import QuietLog, QuietRule
 from gpumond.model.benchmark import Collective
 from gpumond.model.run import Trigger
 from gpumond.process.supervisor import Cancellation
+from gpumond.simulate.faults import parse_fault
+from gpumond.simulate.scenario import load_scenario, with_faults
 from gpumond.store.sqlite import Store
+from gpumond.sweep.context import QuietPolicy, SweepContext
 from gpumond.sweep.engines.nccl_tests import NcclTests
 from gpumond.sweep.plan import Deadlines, GpuSetRule, Parameters, SweepSpec
-from gpumond.sweep.runner import SweepContext, SweepRunner
+from gpumond.sweep.runner import SweepRunner
+from gpumond.sweep.watch import WatchCommand
+
+SCENARIO = "h200-2-vm"
 
 PARAMETERS = Parameters(
     min_bytes=8,
@@ -29,13 +38,18 @@ PARAMETERS = Parameters(
 class Host:
     """What a test may change before it runs a sweep."""
 
-    def __init__(self, directory, store, snapshot, install):
+    def __init__(self, directory, store, snapshot, install, driver):
         self.directory = directory
         self.store = store
         self.snapshot = snapshot
         self.programs = directory / "nccl-tests"
         self.events = []
         self.min_free_bytes = 0
+        self.driver = driver
+        self.watch_program = "gpumond.probe.watch"
+        self.guards = ()
+        self.quiet_seconds = 0.0
+        self.quiet_log = QuietLog()
         self._install = install
 
     def install(self, **scripts):
@@ -60,6 +74,16 @@ class Host:
                 "AWS_SECRET_ACCESS_KEY": "s3cret",
             },
             min_free_bytes=self.min_free_bytes,
+            watch_for=lambda _vendor: WatchCommand(
+                (sys.executable, "-I", "-m", self.watch_program),
+                {"PATH": "/usr/bin:/bin", **self.driver.environment},
+            ),
+            quiet=QuietPolicy(
+                scheduled=QuietRule(self.quiet_seconds, 1 << 30, gap_seconds_max=60.0),
+                by_hand=QuietRule(self.quiet_seconds, 1 << 30, gap_seconds_max=2.0),
+                log=self.quiet_log,
+            ),
+            guards=self.guards,
         )
 
     def take_snapshot(self):
@@ -67,17 +91,22 @@ class Host:
             raise self.snapshot
         return self.snapshot
 
-    def sweep(self, *collectives, deadlines=None, cancellation=None):
+    def show(self, *faults):
+        """From the next look on the driver shows these faults, such as `gpu_busy,gpu=0,pid=1`."""
+        self.driver.show(with_faults(load_scenario(SCENARIO), [parse_fault(fault) for fault in faults]))
+
+    def sweep(self, *collectives, deadlines=None, cancellation=None, trigger=Trigger.COMMAND):
         spec = SweepSpec(
             "nightly", ("all",), collectives or (Collective.ALL_REDUCE,), PARAMETERS, deadlines or Deadlines()
         )
         runner = SweepRunner(self.context(), on_event=self.events.append)
-        return runner.run(spec, trigger=Trigger.COMMAND, cancellation=cancellation or Cancellation())
+        return runner.run(spec, trigger=trigger, cancellation=cancellation or Cancellation())
 
 
 @pytest.fixture
-def host(tmp_path, two_gpus, benchmark_stand_in):
+def host(tmp_path, two_gpus, benchmark_stand_in, fake_nvml):
     with Store.open(tmp_path / "state", clock=SystemClock()) as store:
-        host = Host(tmp_path, store, two_gpus, benchmark_stand_in)
+        driver = fake_nvml.host(load_scenario(SCENARIO))
+        host = Host(tmp_path, store, two_gpus, benchmark_stand_in, driver)
         host.install(all_reduce=Script(), all_gather=Script())
         yield host

@@ -1,7 +1,6 @@
 """Every way in which a sweep can go is one stored outcome, with its evidence and without a leftover."""
 
 import threading
-from dataclasses import replace
 
 import pytest
 from benchmark_stand_in import NO_ROWS, Ending, Script, calls_of
@@ -10,9 +9,7 @@ from gpumond.clock import SystemClock
 from gpumond.errors import NotEvaluatedError
 from gpumond.guards.lock import hold_lock
 from gpumond.model.benchmark import Collective, Placement
-from gpumond.model.reading import Value
 from gpumond.model.run import Cause, SweepOutcome, Verdict
-from gpumond.model.topology import GpuProcess
 from gpumond.process.supervisor import Cancellation
 from gpumond.sweep.events import RowMeasured, RunFinished, RunStarted, SweepFinished, SweepStarted
 from gpumond.sweep.plan import Deadlines
@@ -110,7 +107,7 @@ def test_a_bad_benchmark_is_a_reason_and_never_a_number(host, script, outcome, v
 def test_a_hang_is_called_by_its_name_and_ended(host, script, deadlines, reason):
     host.install(all_reduce=script)
     report = host.sweep(deadlines=deadlines)
-    (run,) = report.runs
+    run = report.runs[0]
     assert (run.verdict, run.reason) == (Verdict.FAILED, reason)
     assert run.cause is Cause(reason)
 
@@ -134,9 +131,7 @@ def test_a_file_that_is_no_program_is_not_started(host):
 
 
 def test_a_busy_gpu_refuses_with_its_evidence(host):
-    first, second = host.snapshot.gpus
-    job = GpuProcess(4711, "compute", None)
-    host.snapshot = replace(host.snapshot, gpus=(first, replace(second, processes=Value((job,)))))
+    host.show("gpu_busy,gpu=1,pid=4711")
     report = host.sweep()
     assert (report.sweep.outcome, report.sweep.reason) == (SweepOutcome.SKIPPED, "busy")
     assert "pid 4711" in report.sweep.detail

@@ -71,6 +71,7 @@ def same(one, other):
 
 def keys_of_the_file(document):
     found = set()
+    tables_inside = {section.name for section in sections()}
     for section in sections():
         tables = [document]
         for part in section.path:
@@ -84,4 +85,4 @@ def keys_of_the_file(document):
             found |= {
                 ".".join((*section.path, name)) for row in rows if isinstance(row, dict) for name in row
             }
-    return found
+    return found - tables_inside
