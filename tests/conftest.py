@@ -14,6 +14,7 @@ from gpumond.simulate.snapshot import render_snapshot
 sys.path.insert(0, str(Path(__file__).parent / "fakes"))
 
 from benchmark_stand_in import install_stand_ins
+from fake_amdsmi import FakeAmdSmi
 from fake_clock import FakeClock
 from fake_nvml import FakeNvml
 
@@ -28,6 +29,12 @@ def benchmark_stand_in():
 def fake_nvml(tmp_path_factory):
     """`fake_nvml.environment(scenario)`: what a child's environment needs to see that host's driver library."""
     return FakeNvml(tmp_path_factory.mktemp("nvml"))
+
+
+@pytest.fixture(scope="session")
+def fake_amdsmi(tmp_path_factory):
+    """The same for AMD: `fake_amdsmi.environment(scenario)`, and `fake_amdsmi.rocm(absent=...)` for one too old."""
+    return FakeAmdSmi(tmp_path_factory.mktemp("amdsmi"))
 
 
 def _snapshot_of(name):

@@ -1,9 +1,9 @@
-"""`python -m gpumond.simulate.benchmark`: a benchmark of a made-up host, printed as nccl-tests prints one.
+"""`python -m gpumond.simulate.benchmark`: a benchmark of a made-up host, printed as nccl-tests or rccl-tests prints one.
 
 A real process in every respect that a runner cares about: it takes nccl-tests' options, sees the GPUs that
-CUDA_VISIBLE_DEVICES names, prints line by line at a pace, ends with nccl-tests' exit statuses, and hangs or fails
-where the scenario says so. `--pace` is how many times faster than the real host it runs. The noise is seeded by
-GPUMOND_SIMULATE_SEED, or by the pid, so that no two nights are alike.
+CUDA_VISIBLE_DEVICES or ROCR_VISIBLE_DEVICES names, prints line by line at a pace, ends with nccl-tests' exit statuses,
+and hangs or fails where the scenario says so. `--pace` is how many times faster than the real host it runs. The noise
+is seeded by GPUMOND_SIMULATE_SEED, or by the pid, so that no two nights are alike.
 """
 
 from __future__ import annotations
@@ -18,18 +18,21 @@ from random import Random
 from gpumond.clock import Clock, SystemClock
 from gpumond.errors import GpumondError
 from gpumond.model.benchmark import Collective
+from gpumond.model.topology import Vendor
 from gpumond.simulate import nccl_text
 from gpumond.simulate.benchmark_options import Options, UnknownOptionError, parse, usage
 from gpumond.simulate.busbw import BenchmarkModel
 from gpumond.simulate.command_line import add_fault_options, hang, world_of
 from gpumond.simulate.faults import BenchmarkFails, BenchmarkHangs, WrongElements
-from gpumond.simulate.nccl_text import RankLine, Settings
+from gpumond.simulate.nccl_text import RankLine, Settings, Tool
 from gpumond.simulate.sizes import SizeRow, clamped, size_rows
-from gpumond.simulate.visible import find_failure, visible_gpus
+from gpumond.simulate.visible import VARIABLES, find_failure, visible_gpus
 from gpumond.simulate.world import Scenario, ScenarioGpu
 
-TOOL_VERSION = "2.19.6 (simulated)"
-LIBRARY_CODE = 22809
+TOOLS = {
+    Vendor.NVIDIA: Tool("nccl", "2.19.6 (simulated)", 22809),
+    Vendor.AMD: Tool("rccl", "2.18.3 (simulated)", 22706),
+}
 
 SEED_VARIABLE = "GPUMOND_SIMULATE_SEED"
 
@@ -94,6 +97,7 @@ class Benchmark:
         self, world: Scenario, collective: Collective, options: Options, *, pace: float, clock: Clock
     ) -> None:
         self._world = world
+        self._tool = TOOLS[world.vendor]
         self._collective = collective
         self._options = options
         self._pace = pace
@@ -113,10 +117,8 @@ class Benchmark:
                 f"invalid sizes for 'minbytes' and 'maxbytes': {options.min_bytes} > {options.max_bytes}\n"
             )
             return EXIT_BAD_SIZES
-        self._print(
-            *nccl_text.opening(self._settings(), tool_version=TOOL_VERSION, library_code=LIBRARY_CODE)
-        )
-        gpus = visible_gpus(self._world, os.environ.get("CUDA_VISIBLE_DEVICES"))
+        self._print(*nccl_text.opening(self._settings(), self._tool))
+        gpus = visible_gpus(self._world, os.environ.get(VARIABLES[self._world.vendor]))
         if len(gpus) < options.ranks:
             return self._too_few(len(gpus))
         return self._run_on(gpus[: options.ranks])
@@ -201,6 +203,7 @@ class Benchmark:
     def _conclude(self) -> int:
         tally = self._tally
         average = tally.busbw_total / tally.placements if tally.placements else float("nan")
+        self._print(*nccl_text.asterisks_line(self._tool))
         self._print(*nccl_text.footer(self._program, wrong_cells=tally.wrong_cells, average_gbps=average))
         if not tally.wrong_cells:
             return 0

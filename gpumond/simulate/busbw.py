@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from random import Random
 
 from gpumond.model.benchmark import Collective, busbw_factor
+from gpumond.model.topology import XgmiLinkState
 from gpumond.simulate.faults import BenchmarkFault, BusbwSlow
 from gpumond.simulate.world import BusbwCurve, Scenario, ScenarioGpu
 
@@ -91,7 +92,11 @@ class BenchmarkModel:
 
 
 def _share_of_links_up(gpu: ScenarioGpu) -> float:
-    return sum(link.is_up for link in gpu.links) / len(gpu.links) if gpu.links else 1.0
+    ends = [link.is_up for link in gpu.links]
+    if gpu.xgmi is not None:
+        wired = [state for state in gpu.xgmi.links if state is not XgmiLinkState.DISABLED]
+        ends = [state is XgmiLinkState.UP for state in wired]
+    return sum(ends) / len(ends) if ends else 1.0
 
 
 def _scatter(random: Random, cv: float) -> float:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import assert_never, get_args
 
-from gpumond.model.topology import NvLinkRemote, P2pCapability, P2pStatus
+from gpumond.model.topology import NvLinkRemote, P2pCapability, P2pStatus, XgmiLinkState
 from gpumond.simulate.faults import (
     FabricInProgress,
     Fault,
@@ -81,11 +81,36 @@ def _with_link(gpu: ScenarioGpu, link: ScenarioLink) -> ScenarioGpu:
 
 def _with_link_down(scenario: Scenario, fault: LinkDown) -> Scenario:
     gpu = scenario.gpus[fault.gpu]
+    if gpu.xgmi is not None:
+        return _with_xgmi_down(scenario, fault.gpu, fault.link)
     link = gpu.links[fault.link]
     result = _with_gpu(scenario, fault.gpu, _with_link(gpu, replace(link, is_up=False)))
     if link.remote_type is NvLinkRemote.GPU and link.is_up:
         result = _with_peer_end_down(result, gpu, link)
     return _with_p2p_of_links(result)
+
+
+def _with_xgmi_down(scenario: Scenario, number: int, link: int) -> Scenario:
+    """Both ends: a GPU's place in its hive is the number of its peers' link to it, and of its own idle one."""
+    result = _with_gpu(scenario, number, _with_xgmi_link_down(scenario.gpus[number], link))
+    gpu = scenario.gpus[number]
+    for peer_number, peer in enumerate(scenario.gpus):
+        is_of_hive = gpu.xgmi and peer.xgmi and gpu.xgmi.hive_id == peer.xgmi.hive_id
+        if is_of_hive and peer_number != number and _place_in_hive(peer) == link:
+            end_down = _with_xgmi_link_down(peer, _place_in_hive(gpu))
+            result = _with_gpu(result, peer_number, end_down)
+    return result
+
+
+def _with_xgmi_link_down(gpu: ScenarioGpu, link: int) -> ScenarioGpu:
+    if gpu.xgmi is None or gpu.xgmi.links[link] is XgmiLinkState.DISABLED:
+        return gpu
+    links = tuple(XgmiLinkState.DOWN if place == link else it for place, it in enumerate(gpu.xgmi.links))
+    return replace(gpu, xgmi=replace(gpu.xgmi, links=links))
+
+
+def _place_in_hive(gpu: ScenarioGpu) -> int:
+    return gpu.xgmi.links.index(XgmiLinkState.DISABLED) if gpu.xgmi else 0
 
 
 def _with_peer_end_down(scenario: Scenario, gpu: ScenarioGpu, link: ScenarioLink) -> Scenario:
@@ -150,6 +175,8 @@ def _without_gpu(scenario: Scenario, missing: int) -> Scenario:
 
 def _without_links_to(gpu: ScenarioGpu, gone: ScenarioGpu) -> ScenarioGpu:
     """The ends of its links stay on the board; what they lead to is unknown now."""
+    if gpu.xgmi and gone.xgmi and gpu.xgmi.hive_id == gone.xgmi.hive_id:
+        return _with_xgmi_link_down(gpu, _place_in_hive(gone))
     links = tuple(
         replace(link, is_up=False, peer=None) if link.peer == gone.pci_bus_id else link for link in gpu.links
     )

@@ -1,4 +1,5 @@
-"""Text in the layout of nccl-tests 2.19, for numbers of our own. Pure. Written from the documented layout.
+"""Text in the layout of nccl-tests 2.19 or rccl-tests 2.18, for numbers of our own. Pure. Written from the documented
+layouts.
 
 A row is three pieces, as the program prints them: sizes, out-of-place, in-place.
 """
@@ -28,6 +29,15 @@ _UNITS = ("(B)", "(elements)", "", "", "", *("(us)", "(GB/s)", "(GB/s)", "") * 2
 
 
 @dataclass(frozen=True, slots=True)
+class Tool:
+    """Whose text it is: `nccl` or `rccl`, the version of the tests, the version code of the library."""
+
+    library: str
+    version: str
+    library_code: int
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """The command line, as far as the text shows it."""
 
@@ -53,15 +63,16 @@ class RankLine:
     gpu_name: str
 
 
-def opening(settings: Settings, *, tool_version: str, library_code: int) -> list[str]:
+def opening(settings: Settings, tool: Tool) -> list[str]:
     run_line = (
         f"# nThread {settings.threads} nGpus {settings.gpus_per_thread} minBytes {settings.min_bytes} "
         f"maxBytes {settings.max_bytes} step: {settings.step} warmup iters: {settings.warmup_iterations} "
         f"iters: {settings.iterations} agg iters: {settings.aggregated_iterations} "
         f"validation: {settings.checks} graph: 0 unalign: 0"
     )
+    library, code = tool.library, tool.library_code
     return [
-        f"# nccl-tests version {tool_version} nccl-headers={library_code} nccl-library={library_code}",
+        f"# {library}-tests version {tool.version} {library}-headers={code} {library}-library={code}",
         f"# Collective test starting: {settings.program}",
         run_line,
         "#",
@@ -110,6 +121,12 @@ def fitted(value: float, width: int) -> str:
         if len(text) <= width:
             return text.rjust(width)
     return f"{value:.{1 if width == TIME_WIDTH else 0}e}".rjust(width)
+
+
+def asterisks_line(tool: Tool) -> list[str]:
+    """What rccl-tests says above its footer, also where there are none."""
+    words = "# Errors with asterisks indicate errors that have exceeded the maximum threshold."
+    return [words] if tool.library == "rccl" else []
 
 
 def wrong_cell(count: int) -> str:

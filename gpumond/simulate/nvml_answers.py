@@ -99,8 +99,11 @@ class Answer:
 
 def render_answers(scenario: Scenario, *, elapsed_seconds: float = 0.0) -> str:
     """The answer file of `scenario`, `elapsed_seconds` after it began."""
-    world = struck(scenario, elapsed_seconds)
-    return "".join(f"{answer}\n" for answer in answers_of(world))
+    return answer_lines(answers_of(struck(scenario, elapsed_seconds)))
+
+
+def answer_lines(answers: Iterable[Answer]) -> str:
+    return "".join(f"{answer}\n" for answer in answers)
 
 
 def answers_of(world: Scenario) -> Iterator[Answer]:

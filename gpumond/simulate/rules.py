@@ -11,8 +11,10 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias, get_args
 
-from gpumond.model.topology import NvLinkRemote, P2pCapability, P2pStatus
+from gpumond.model.topology import NvLinkRemote, P2pCapability, P2pStatus, Vendor, XgmiLinkState
 from gpumond.probe.lists import members_of_list
+from gpumond.simulate import amd_calls
+from gpumond.simulate.amd_rules import AMD_CAPABILITIES, AMD_RULES
 from gpumond.simulate.faults import (
     CallCrashes,
     CallFails,
@@ -260,16 +262,19 @@ def p2p_nvlink_needs_links(scenario: Scenario) -> Iterator[str]:
 
 
 def p2p_answers_complete(scenario: Scenario) -> Iterator[str]:
-    """The driver has an answer for every capability of a pair."""
+    """The driver has an answer for every capability of a pair that its vendor knows."""
     for pair in scenario.pairs:
-        for capability in set(P2pCapability) - set(pair.p2p):
+        expected = set(P2pCapability)
+        if scenario.vendor is Vendor.AMD:
+            expected = AMD_CAPABILITIES if pair.xgmi else AMD_CAPABILITIES - {P2pCapability.ATOMICS}
+        for capability in sorted(expected - set(pair.p2p)):
             yield f"the pair {pair.gpu} -> {pair.peer} has no answer for P2P {capability}"
 
 
 def driver_and_library_agree(scenario: Scenario) -> Iterator[str]:
     """NVML's version ends in the driver's: they are installed together. A mismatch is a fault, not a world."""
     host = scenario.host
-    if not host.nvml_version.endswith(f".{host.driver_version}"):
+    if scenario.vendor is Vendor.NVIDIA and not host.nvml_version.endswith(f".{host.driver_version}"):
         yield f"NVML {host.nvml_version} does not belong to driver {host.driver_version}"
 
 
@@ -291,9 +296,14 @@ def fault_targets_exist(scenario: Scenario) -> Iterator[str]:
         ):
             yield f"{fault.kind} strikes GPU {fault.gpu} of {len(scenario.gpus)}"
         elif isinstance(fault, LinkDown | LinkErrors):
-            links = len(scenario.gpus[fault.gpu].links)
+            gpu = scenario.gpus[fault.gpu]
+            links = len(gpu.links)
+            if isinstance(fault, LinkDown) and gpu.xgmi is not None:
+                links = len(gpu.xgmi.links)
             if not 0 <= fault.link < links:
-                yield f"{fault.kind} strikes NVLink {fault.link} of {links} on GPU {fault.gpu}"
+                yield f"{fault.kind} strikes link {fault.link} of {links} on GPU {fault.gpu}"
+            elif gpu.xgmi is not None and gpu.xgmi.links[fault.link] is XgmiLinkState.DISABLED:
+                yield f"{fault.kind} strikes xGMI link {fault.link} of GPU {fault.gpu}, which is not wired"
         elif isinstance(fault, PcieWidth):
             gpu = scenario.gpus[fault.gpu]
             if fault.lanes not in PCIE_WIDTHS or fault.lanes > gpu.model.pcie_width_max:
@@ -309,8 +319,11 @@ def fault_calls_exist(scenario: Scenario) -> Iterator[str]:
     for fault in scenario.faults:
         if not isinstance(fault, CallFails | NotSupported | CallHangs | CallCrashes):
             continue
-        if not symbols_of(fault.call):
-            yield f"{fault.kind} strikes {fault.call!r}, which is no NVML call of the fake library"
+        is_known = (
+            fault.call in amd_calls.CALLS if scenario.vendor is Vendor.AMD else bool(symbols_of(fault.call))
+        )
+        if not is_known:
+            yield f"{fault.kind} strikes {fault.call!r}, which is no call of the fake library"
 
 
 RULES: tuple[Rule, ...] = (
@@ -343,6 +356,7 @@ RULES: tuple[Rule, ...] = (
     curves_are_possible,
     fault_targets_exist,
     fault_calls_exist,
+    *AMD_RULES,
 )
 
 

@@ -23,9 +23,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from gpumond.errors import UsageError
+from gpumond.simulate.expand import expand
 from gpumond.simulate.faults import Fault, fault_from
 from gpumond.simulate.hardware import struck
-from gpumond.simulate.recipe import ModelRecipe, ScenarioRecipe, expand
+from gpumond.simulate.recipe import ModelRecipe, ScenarioRecipe
 from gpumond.simulate.rules import check
 from gpumond.simulate.world import Scenario
 

@@ -32,6 +32,8 @@ from gpumond.probe.lists import list_of_mask, members_of_list
 from gpumond.probe.numa import numa_node_of
 from gpumond.probe.nvlink import nvlinks_between
 from gpumond.probe.readings import mapped, or_else, then
+from gpumond.probe.report import DriverReport
+from gpumond.simulate import amd_snapshot
 from gpumond.simulate.driver import Driver
 from gpumond.simulate.hardware import struck
 from gpumond.simulate.nvml_answers import PROCESS_CALLS, mask_words
@@ -71,37 +73,53 @@ def render_snapshot(
     Raises `gpumond.simulate.driver.CallDoesNotReturn` where the probe would hang or crash.
     """
     world = struck(scenario, elapsed_seconds)
-    driver = Driver(world)
-    version = driver.version()
-    gpus, silent = ({}, []) if driver.failure() else _gpus(world, driver, with_errors=with_errors)
+    if world.vendor is Vendor.AMD:
+        report = amd_snapshot.render_report(world)
+    else:
+        report = _render_report(world, with_errors=with_errors)
     return Snapshot(
         taken_at=taken_at,
-        host=_host(world, driver, version),
-        vendor=Vendor.NVIDIA if world.gpus or isinstance(version, Value) else None,
-        driver=version,
-        gpus=tuple(gpus.values()),
-        silent_gpus=tuple(silent),
-        pairs=tuple(_pair(world, driver, pair, gpus) for pair in _sorted_pairs(world, gpus)),
-        nics=tuple(_nic(world, nic, tuple(gpus.values())) for nic in world.nics),
+        host=_host(world, report),
+        vendor=world.vendor if world.gpus or isinstance(report.driver, Value) else None,
+        driver=report.driver,
+        gpus=report.gpus,
+        silent_gpus=report.silent_gpus,
+        pairs=report.pairs,
+        nics=tuple(_nic(world, nic, report.gpus) for nic in world.nics),
         duration_seconds=duration_seconds,
         simulated=scenario.name,
     )
 
 
-def _host(world: Scenario, driver: Driver, version: Reading[str]) -> Host:
-    host = world.host
+def _render_report(world: Scenario, *, with_errors: bool) -> DriverReport:
+    """The NVIDIA part."""
+    host, driver = world.host, Driver(world)
     cuda = f"{host.cuda_version // 1000}.{host.cuda_version % 1000 // 10}"
     failure = driver.failure_at_start()
+    gpus, silent = ({}, []) if driver.failure() else _gpus(world, driver, with_errors=with_errors)
+    return DriverReport(
+        driver=driver.version(),
+        library_version=failure or driver.ask("nvmlSystemGetNVMLVersion", None, host.nvml_version),
+        cuda_version=failure or driver.ask("nvmlSystemGetCudaDriverVersion_v2", None, cuda),
+        gpus=tuple(gpus.values()),
+        silent_gpus=tuple(silent),
+        pairs=tuple(_pair(world, driver, pair, gpus) for pair in _sorted_pairs(world, gpus)),
+    )
+
+
+def _host(world: Scenario, report: DriverReport) -> Host:
+    host = world.host
     return Host(
         kernel=host.kernel,
         boot_id=host.boot_id,
         uptime_seconds=host.uptime_seconds,
         cpu_count=host.cpu_count,
         iommu=Value(host.iommu or "off") if world.gpus else NOT_SUPPORTED,
-        driver_version=version,
-        driver_library_version=failure or driver.ask("nvmlSystemGetNVMLVersion", None, host.nvml_version),
-        cuda_version=failure or driver.ask("nvmlSystemGetCudaDriverVersion_v2", None, cuda),
+        driver_version=report.driver,
+        driver_library_version=report.library_version,
+        cuda_version=report.cuda_version,
         is_virtual=Value(host.is_virtual),
+        rocm_version=report.rocm_version,
     )
 
 

@@ -9,13 +9,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpumond.model.topology import Vendor
+from gpumond.simulate.amd_driver import is_shown
 from gpumond.simulate.hardware import struck
+from gpumond.simulate.kfd import write_kfd
 from gpumond.simulate.world import NumaNode, Scenario, ScenarioGpu, ScenarioHost, ScenarioNic
 
 NVIDIA_VENDOR = "0x10de"
+AMD_VENDOR = "0x1002"
 MELLANOX_VENDOR = "0x15b3"
 CLASS_3D_CONTROLLER = "0x030200"
 CLASS_VGA_CONTROLLER = "0x030000"
+CLASS_ACCELERATOR = "0x120000"
 CLASS_INFINIBAND = "0x020700"
 CLASS_BRIDGE_OTHER = "0x068000"
 CLASS_PCI_BRIDGE = "0x060400"
@@ -43,12 +48,22 @@ def write_sysfs(scenario: Scenario, directory: Path, *, elapsed_seconds: float =
     world = struck(scenario, elapsed_seconds)
     roots = FakeRoots(directory / "sys", directory / "proc")
     (roots.sysfs / "bus/pci/devices").mkdir(parents=True)
-    (roots.sysfs / "bus/pci/drivers/nvidia").mkdir(parents=True)
     _write_host(world.host, roots)
+    _write_driver(world, roots)
     for node in world.host.numa_nodes:
         _write_node(node, roots.sysfs)
     for group, gpu in enumerate(world.gpus):
-        _write_gpu(gpu, roots, group=group, iommu=world.host.iommu)
+        _write_gpu(gpu, roots.sysfs, group=group, iommu=world.host.iommu)
+        if gpu.model.vendor is Vendor.NVIDIA:
+            _bind(gpu, roots.sysfs, "nvidia")
+            _write(
+                roots.proc / f"driver/nvidia/gpus/{gpu.pci_bus_id}/information",
+                f"Device Minor: \t {gpu.minor}",
+            )
+        elif is_shown(group, world.faults):
+            _bind(gpu, roots.sysfs, "amdgpu")
+    if world.vendor is Vendor.AMD:
+        write_kfd(world, roots.sysfs)
     for nic in world.nics:
         _write_nic(nic, roots.sysfs, _cpus(world, nic.numa_node))
     for switch in world.nvswitches:
@@ -76,11 +91,22 @@ def _write_host(host: ScenarioHost, roots: FakeRoots) -> None:
     _write(roots.proc / "uptime", f"{host.uptime_seconds:.2f} {host.uptime_seconds * host.cpu_count:.2f}")
     flags = "fpu vme de pse tsc" + (" hypervisor" if host.is_virtual else "")
     _write(roots.proc / "cpuinfo", f"processor\t: 0\nvendor_id\t: GenuineIntel\nflags\t\t: {flags}\n")
-    _write(
-        roots.proc / "driver/nvidia/version",
-        f"NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  {host.driver_version}  Release Build",
-    )
     _write(roots.sysfs / "devices/system/cpu/online", f"0-{host.cpu_count - 1}")
+
+
+def _write_driver(world: Scenario, roots: FakeRoots) -> None:
+    version = world.host.driver_version
+    if world.vendor is Vendor.AMD:
+        _write(roots.sysfs / "module/amdgpu/version", version)
+        return
+    kind = "NVIDIA UNIX Open Kernel Module for x86_64"
+    _write(roots.proc / "driver/nvidia/version", f"NVRM version: {kind}  {version}  Release Build")
+
+
+def _bind(gpu: ScenarioGpu, sysfs: Path, driver: str) -> None:
+    directory = sysfs / "bus/pci/drivers" / driver
+    directory.mkdir(parents=True, exist_ok=True)
+    (sysfs / "devices" / Path(*gpu.path) / gpu.pci_bus_id / "driver").symlink_to(directory)
 
 
 def _write_node(node: NumaNode, sysfs: Path) -> None:
@@ -115,11 +141,10 @@ def _write_entry(sysfs: Path, device: Path, *, vendor: str, pci_class: str, numa
     link.symlink_to(Path("../../..") / device.relative_to(sysfs))
 
 
-def _write_gpu(gpu: ScenarioGpu, roots: FakeRoots, *, group: int, iommu: str) -> None:
-    sysfs = roots.sysfs
-    pci_class = CLASS_3D_CONTROLLER if gpu.model.has_ecc else CLASS_VGA_CONTROLLER
+def _write_gpu(gpu: ScenarioGpu, sysfs: Path, *, group: int, iommu: str) -> None:
+    vendor, pci_class = _kind_of(gpu)
     device = _write_device(
-        sysfs, gpu.path, gpu.pci_bus_id, vendor=NVIDIA_VENDOR, pci_class=pci_class, numa_node=gpu.numa_node
+        sysfs, gpu.path, gpu.pci_bus_id, vendor=vendor, pci_class=pci_class, numa_node=gpu.numa_node
     )
     _write(device / "device", f"0x{gpu.model.pci_device_id >> 16:04x}")
     _write(device / "current_link_speed", _SPEEDS[gpu.pcie_generation])
@@ -127,11 +152,15 @@ def _write_gpu(gpu: ScenarioGpu, roots: FakeRoots, *, group: int, iommu: str) ->
     _write(device / "current_link_width", str(gpu.pcie_width))
     _write(device / "max_link_width", str(gpu.model.pcie_width_max))
     _write(device / "power/runtime_status", "suspended" if gpu.is_runtime_suspended else "active")
-    (device / "driver").symlink_to(sysfs / "bus/pci/drivers/nvidia")
-    _write(roots.proc / f"driver/nvidia/gpus/{gpu.pci_bus_id}/information", f"Device Minor: \t {gpu.minor}")
     if iommu:
         _write(sysfs / f"kernel/iommu_groups/{group}/type", iommu)
         (device / "iommu_group").symlink_to(sysfs / f"kernel/iommu_groups/{group}")
+
+
+def _kind_of(gpu: ScenarioGpu) -> tuple[str, str]:
+    if gpu.model.vendor is Vendor.AMD:
+        return AMD_VENDOR, CLASS_ACCELERATOR
+    return NVIDIA_VENDOR, CLASS_3D_CONTROLLER if gpu.model.has_ecc else CLASS_VGA_CONTROLLER
 
 
 def _write_nic(nic: ScenarioNic, sysfs: Path, cpus: str) -> None:

@@ -1,7 +1,9 @@
-"""Which GPUs of a made-up host a CUDA process sees, and whether it could use them. Pure."""
+"""Which GPUs of a made-up host a CUDA or ROCm process sees, and whether it could use them. Pure."""
 
 from __future__ import annotations
 
+from gpumond.model.topology import Vendor
+from gpumond.simulate.amd_driver import AmdDriver
 from gpumond.simulate.driver import Driver
 from gpumond.simulate.faults import GpuLost, NoPermission
 from gpumond.simulate.world import Scenario, ScenarioGpu
@@ -9,13 +11,17 @@ from gpumond.simulate.world import Scenario, ScenarioGpu
 FABRIC_COMPLETED = 3
 GPU_PREFIX = "GPU-"
 
+VARIABLES = {Vendor.NVIDIA: "CUDA_VISIBLE_DEVICES", Vendor.AMD: "ROCR_VISIBLE_DEVICES"}
+"""What chooses the GPUs of a process, below HIP on AMD."""
+
 
 def visible_gpus(world: Scenario, names: str | None) -> tuple[ScenarioGpu, ...]:
-    """The GPUs that `names` (CUDA_VISIBLE_DEVICES; None where it is not set) leaves visible, in its order.
+    """The GPUs that `names` (of the vendor's variable; None where it is not set) leaves visible, in its order.
 
-    As CUDA does: UUIDs may be shortened, and the first name that is none ends the list.
+    As CUDA and ROCr do: UUIDs may be shortened, and the first name that is none ends the list.
     """
-    if Driver(world).failure_at_start() is not None:
+    driver = AmdDriver(world) if world.vendor is Vendor.AMD else Driver(world)
+    if driver.failure_at_start() is not None:
         return ()
     usable = _usable(world)
     if names is None:

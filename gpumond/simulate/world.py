@@ -11,7 +11,14 @@ from dataclasses import dataclass, field
 
 from gpumond.model.benchmark import Collective
 from gpumond.model.identity import GpuUuid, PciBusId
-from gpumond.model.topology import NvLinkRemote, P2pCapability, P2pStatus, PathLevel
+from gpumond.model.topology import (
+    NvLinkRemote,
+    P2pCapability,
+    P2pStatus,
+    PathLevel,
+    Vendor,
+    XgmiLinkState,
+)
 from gpumond.simulate.faults import Fault
 
 NUMA_UNKNOWN = -1
@@ -48,12 +55,14 @@ class ScenarioHost:
     cpu_count: int
     iommu: str
     driver_version: str
-    nvml_version: str
-    cuda_version: int
-    """As the driver counts: 13000 is 13.0."""
     is_virtual: bool
     numa_nodes: tuple[NumaNode, ...]
     host_bridges: tuple[HostBridge, ...]
+    nvml_version: str = ""
+    cuda_version: int = 0
+    """As the driver counts: 13000 is 13.0."""
+    amdsmi_version: str = ""
+    rocm_version: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +106,24 @@ class GpuModel:
     """Graphics, SM, memory, video; at rest."""
     answers: dict[str, tuple[int, ...] | str] = field(default_factory=dict)
     fields: dict[int, FieldAnswer] = field(default_factory=dict)
+    vendor: Vendor = Vendor.NVIDIA
+    xgmi_links_max: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ScenarioXgmi:
+    """The xGMI side of an AMD GPU: its hive, and the state of each of its links."""
+
+    hive_id: int
+    links: tuple[XgmiLinkState, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ScenarioXgmiPath:
+    """What the driver says of the xGMI connection of a pair; zero for what it does not know."""
+
+    weight: int
+    bandwidth_mbps: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +195,9 @@ class ScenarioGpu:
     is_runtime_suspended: bool
     fields: dict[int, FieldAnswer] = field(default_factory=dict)
     """Field values of this GPU alone; the model's apply where none stands here."""
+    xgmi: ScenarioXgmi | None = None
+    compute_partition: str = ""
+    memory_partition: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +208,7 @@ class ScenarioPair:
     peer: int
     level: PathLevel
     p2p: dict[P2pCapability, P2pStatus]
+    xgmi: ScenarioXgmiPath | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,3 +256,7 @@ class Scenario:
     nics: tuple[ScenarioNic, ...]
     curves: tuple[BusbwCurve, ...]
     faults: tuple[Fault, ...] = ()
+
+    @property
+    def vendor(self) -> Vendor:
+        return self.gpus[0].model.vendor if self.gpus else Vendor.NVIDIA

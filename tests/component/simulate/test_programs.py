@@ -104,6 +104,25 @@ def test_the_parser_accepts_every_row(capsys, collective):
     assert "(simulated)" in output
 
 
+def test_on_amd_the_text_is_that_of_rccl_tests():
+    world = load_scenario("mi300x-8")
+    chosen = {
+        "ROCR_VISIBLE_DEVICES": ",".join(gpu.uuid for gpu in world.gpus[:2]),
+        "CUDA_VISIBLE_DEVICES": "",
+    }
+    sizes = ("-b", "1M", "-e", "4G", "-f", "8")
+    parsed = [
+        parse(ended(benchmark(*sizes, "-g", ranks, scenario="mi300x-8", environment=environment))[1])
+        for ranks, environment in (("8", None), ("2", chosen))
+    ]
+    assert [(it.outcome, it.tool, it.nranks, it.rejected) for it in parsed] == [
+        (TextOutcome.OK, "rccl-tests", ranks, ()) for ranks in (8, 2)
+    ]
+    # Public results at 4 GiB: 312.9 with eight GPUs, 47.7 with two, whose one link cannot be pooled with others.
+    busbw = [it.rows[-1].out_of_place.busbw_gbps for it in parsed]
+    assert busbw == pytest.approx([313, 47.7], rel=0.02)
+
+
 def test_small_sizes_too():
     parsed = parse(ended(benchmark("-b", "8", "-e", "64K", "-f", "2", "-g", "8", collective="all_gather"))[1])
     assert (len(parsed.rows), parsed.rejected) == (14, ())

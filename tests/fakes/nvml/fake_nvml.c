@@ -8,30 +8,11 @@
  */
 
 #define _GNU_SOURCE
-
-#include <dlfcn.h>
-#include <errno.h>
-#include <limits.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
-#include <sys/time.h>
-#include <unistd.h>
-
-#define EXPORT __attribute__((visibility("default")))
-
 #define ANSWERS_VARIABLE "GPUMOND_FAKE_NVML_ANSWERS"
-#define SYSTEM_KEY "-"
-#define GPUS_MAX 64
-#define KEY_LENGTH_MAX 64
-#define LINE_LENGTH_MAX 1024
+
+#include "../answers.h"
+
+#include <sys/time.h>
 
 enum {
     SUCCESS = 0,
@@ -48,215 +29,47 @@ typedef int status_t;
 
 /* ---- The answers ------------------------------------------------------------------------------------------------ */
 
-struct answer {
-    char *name; /* "CALL KEY" */
-    char *status;
-    char *value;
-};
-
 struct gpu {
     unsigned int number;
 };
 
-static struct answer *answers;
-static size_t answer_count;
 static unsigned int initialisations;
 static struct gpu gpus[GPUS_MAX];
 static unsigned int gpu_count;
-static struct stat loaded; /* the file that they come from */
 static pthread_mutex_t lifecycle = PTHREAD_MUTEX_INITIALIZER;
 
-static int by_name(const void *left, const void *right)
-{
-    return strcmp(((const struct answer *)left)->name, ((const struct answer *)right)->name);
-}
-
-static const struct answer *find(const char *call, const char *key)
-{
-    char name[LINE_LENGTH_MAX];
-    struct answer wanted = {.name = name};
-
-    snprintf(name, sizeof(name), "%s %s", call, key);
-    return bsearch(&wanted, answers, answer_count, sizeof(*answers), by_name);
-}
-
-/* Only SIGKILL ends this, as with a process that waits for a dying GPU. */
-static void hang_for_ever(void)
-{
-    sigset_t all;
-    int number;
-
-    for (number = 1; number < NSIG; number++)
-        signal(number, SIG_IGN);
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, NULL);
-    for (;;)
-        sleep(3600);
-}
-
-static void crash(void)
-{
-    const struct rlimit no_core = {0, 0};
-
-    setrlimit(RLIMIT_CORE, &no_core);
-    signal(SIGSEGV, SIG_DFL);
-    raise(SIGSEGV);
-}
-
-static status_t status_of(const struct answer *answer)
-{
-    if (strcmp(answer->status, "hang") == 0)
-        hang_for_ever();
-    if (strcmp(answer->status, "crash") == 0)
-        crash();
-    return (status_t)strtol(answer->status, NULL, 10);
-}
-
-static void follow_changes(void);
 static unsigned int system_number(const char *name);
 
-/* The answer for the key, else the one for its GPU as a whole; faults of a GPU come before all. */
+static void forget(void)
+{
+    forget_answers();
+    gpu_count = 0;
+}
+
+/* For whoever has the library open while the host changes: a process came, a link broke. For callers of one thread; the
+ * values of earlier calls are gone. */
+static void follow_changes(void)
+{
+    if (!answers_have_changed())
+        return;
+    forget();
+    load_answers();
+    gpu_count = system_number("nvmlDeviceGetCount_v2");
+}
+
 static status_t ask(const char *call, const char *key, const char **value)
 {
-    char first[KEY_LENGTH_MAX];
     const struct answer *answer;
 
     *value = "";
     if (!initialisations)
         return UNINITIALIZED;
     follow_changes();
-    snprintf(first, sizeof(first), "%.*s", (int)strcspn(key, "/"), key);
-    answer = find("*", first);
-    if (!answer)
-        answer = find(call, key);
-    if (!answer)
-        answer = find(call, first);
+    answer = answer_of(call, key);
     if (!answer)
         return NOT_SUPPORTED;
     *value = answer->value;
-    return status_of(answer);
-}
-
-/* Reads up to `count` numbers of a value; the rest stays as it is. Returns how many there were. */
-static unsigned int numbers_in(const char *value, unsigned long long *numbers, unsigned int count)
-{
-    unsigned int found = 0;
-    char *end;
-
-    for (;;) {
-        unsigned long long number;
-
-        errno = 0;
-        number = strtoull(value, &end, 10);
-        if (end == value || errno)
-            return found;
-        if (found < count)
-            numbers[found] = number;
-        found++;
-        value = end;
-    }
-}
-
-static status_t load_line(char *line)
-{
-    struct answer *grown;
-    char *key, *status, *value;
-
-    line[strcspn(line, "\n")] = '\0';
-    key = strchr(line, ' ');
-    status = key ? strchr(key + 1, ' ') : NULL;
-    if (!status)
-        return UNKNOWN;
-    *status++ = '\0';
-    value = strchr(status, ' ');
-    if (value)
-        *value++ = '\0';
-    grown = realloc(answers, (answer_count + 1) * sizeof(*answers));
-    if (!grown)
-        return UNKNOWN;
-    answers = grown;
-    answers[answer_count].name = strdup(line);
-    answers[answer_count].status = strdup(status);
-    answers[answer_count].value = strdup(value ? value : "");
-    answer_count++;
-    return SUCCESS;
-}
-
-static void forget(void)
-{
-    size_t index;
-
-    for (index = 0; index < answer_count; index++) {
-        free(answers[index].name);
-        free(answers[index].status);
-        free(answers[index].value);
-    }
-    free(answers);
-    answers = NULL;
-    answer_count = 0;
-    gpu_count = 0;
-}
-
-/* A child of the daemon inherits the loader's path and nothing of ours: its answers lie beside the library. */
-static const char *answers_beside(char *buffer, size_t size)
-{
-    Dl_info info;
-    int length;
-
-    if (!dladdr((void *)answers_beside, &info) || !info.dli_fname)
-        return NULL;
-    length = snprintf(buffer, size, "%s.answers", info.dli_fname);
-    return length > 0 && (size_t)length < size ? buffer : NULL;
-}
-
-static const char *answers_path(char *buffer, size_t size)
-{
-    const char *named = getenv(ANSWERS_VARIABLE);
-
-    return named ? named : answers_beside(buffer, size);
-}
-
-static status_t load(void)
-{
-    char beside[PATH_MAX];
-    const char *path = answers_path(beside, sizeof(beside));
-    FILE *file = path ? fopen(path, "r") : NULL;
-    char line[LINE_LENGTH_MAX];
-    status_t status = SUCCESS;
-
-    if (!file) {
-        fprintf(stderr, "fake NVML: cannot read the answers that %s names\n", ANSWERS_VARIABLE);
-        return UNKNOWN;
-    }
-    fstat(fileno(file), &loaded);
-    while (status == SUCCESS && fgets(line, sizeof(line), file))
-        status = load_line(line);
-    fclose(file);
-    if (status != SUCCESS) {
-        fprintf(stderr, "fake NVML: not an answer: %s\n", line);
-        return status;
-    }
-    qsort(answers, answer_count, sizeof(*answers), by_name);
-    return SUCCESS;
-}
-
-/* Another file in its place is another host, for whoever has the library open too: a process came, a link broke. For
- * callers of one thread; the values of earlier calls are gone. */
-static void follow_changes(void)
-{
-    char beside[PATH_MAX];
-    const char *path = answers_path(beside, sizeof(beside));
-    struct stat now;
-
-    if (!path || stat(path, &now) != 0)
-        return;
-    /* An inode number alone is used again at once. */
-    if (now.st_ino == loaded.st_ino && now.st_mtim.tv_sec == loaded.st_mtim.tv_sec &&
-        now.st_mtim.tv_nsec == loaded.st_mtim.tv_nsec)
-        return;
-    forget();
-    load();
-    gpu_count = system_number("nvmlDeviceGetCount_v2");
+    return (status_t)status_of(answer);
 }
 
 static unsigned int system_number(const char *name)
@@ -274,11 +87,12 @@ static status_t initialise(const char *call)
 
     pthread_mutex_lock(&lifecycle);
     if (!initialisations) {
-        status = load();
-        if (status == SUCCESS) {
+        if (load_answers()) {
             const struct answer *answer = find(call, SYSTEM_KEY);
 
-            status = answer ? status_of(answer) : UNKNOWN;
+            status = answer ? (status_t)status_of(answer) : UNKNOWN;
+        } else {
+            status = UNKNOWN;
         }
         if (status == SUCCESS) {
             gpu_count = system_number("nvmlDeviceGetCount_v2");

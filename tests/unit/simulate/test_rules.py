@@ -9,16 +9,31 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpumond.model.benchmark import Collective
-from gpumond.model.topology import NvLinkRemote, P2pCapability, P2pStatus, PathLevel
+from gpumond.model.topology import (
+    NvLinkRemote,
+    P2pCapability,
+    P2pStatus,
+    PathLevel,
+    Vendor,
+    XgmiLinkState,
+)
 from gpumond.simulate import faults
 from gpumond.simulate.hardware import struck
 from gpumond.simulate.rules import RULES, Violation, check
 from gpumond.simulate.scenario import load_scenario, scenario_names, with_faults
-from gpumond.simulate.world import NumaNode, ScenarioFabric, ScenarioProcess
+from gpumond.simulate.world import (
+    NumaNode,
+    ScenarioFabric,
+    ScenarioProcess,
+    ScenarioXgmi,
+    ScenarioXgmiPath,
+)
 
 HGX = load_scenario("hgx-h200-8")
 MESH = load_scenario("dgx1-v100-cube-mesh")
 PCIE = load_scenario("l40s-8-pcie")
+AMD = load_scenario("mi300x-8")
+UP, DISABLED = XgmiLinkState.UP, XgmiLinkState.DISABLED
 
 
 def with_gpu(scenario, number, **changes):
@@ -83,6 +98,19 @@ REJECTED = {
     ),
     "p2p_answers_complete": with_pair(HGX, 0, 1, p2p={P2pCapability.READ: P2pStatus.OK}),
     "driver_and_library_agree": with_host(HGX, nvml_version="13.590.48.01"),
+    "one_vendor": replace(HGX, gpus=(*HGX.gpus[:7], AMD.gpus[7])),
+    "uuid_of_its_vendor": with_gpu(AMD, 0, uuid=HGX.gpus[0].uuid),
+    "amd_versions_known": with_host(AMD, amdsmi_version=""),
+    "faults_of_its_vendor": with_fault(AMD, faults.DriverMismatch()),
+    "xgmi_of_amd": with_gpu(HGX, 0, xgmi=ScenarioXgmi(1, (UP,))),
+    "xgmi_links_lead_away": with_gpu(AMD, 0, xgmi=replace(AMD.gpus[0].xgmi, links=(DISABLED, UP, UP))),
+    "xgmi_within_a_hive": with_gpu(AMD, 0, xgmi=replace(AMD.gpus[0].xgmi, hive_id=7)),
+    "xgmi_symmetric": with_pair(AMD, 0, 1, xgmi=ScenarioXgmiPath(30, 64_000)),
+    "xgmi_weight_is_real": with_pair(AMD, 0, 1, xgmi=ScenarioXgmiPath(20, 64_000)),
+    "amd_access_is_one_answer": with_pair(
+        AMD, 0, 1, p2p=p2p(AMD, 0, 1) | {P2pCapability.WRITE: P2pStatus.NS}
+    ),
+    "partitions_are_real": with_gpu(AMD, 0, compute_partition="NPS1"),
     "curves_are_possible": replace(HGX, curves=(replace(HGX.curves[0], peak_gbps=0.0),)),
     "fault_targets_exist": with_fault(HGX, faults.LinkDown(gpu=0, link=18)),
     "fault_calls_exist": with_fault(HGX, faults.CallHangs(call="nvmlDeviceGetMood")),
@@ -133,6 +161,31 @@ def test_a_fault_strikes_what_is_there(fault):
     assert broken_rules(with_fault(HGX, fault)) == {"fault_targets_exist"}
 
 
+@pytest.mark.parametrize(
+    ("fault", "rules"),
+    [
+        (faults.LinkDown(gpu=2, link=8), {"fault_targets_exist"}),
+        (faults.LinkDown(gpu=2, link=2), {"fault_targets_exist"}),  # its own place in the hive: not wired
+        (faults.CallHangs(call="nvmlDeviceGetName"), {"fault_calls_exist"}),
+        (faults.CallHangs(call="amdsmi_init"), set()),
+        (faults.LinkDown(gpu=2, link=3), set()),
+        (faults.LinkErrors(gpu=2, link=3, count=1), {"fault_targets_exist", "faults_of_its_vendor"}),
+    ],
+)
+def test_a_fault_strikes_what_an_amd_host_has(fault, rules):
+    assert broken_rules(with_fault(AMD, fault)) == rules
+
+
+def test_an_amd_pair_answers_for_what_amd_knows():
+    unanswered = with_pair(
+        AMD, 0, 1, p2p={P2pCapability.READ: P2pStatus.OK, P2pCapability.WRITE: P2pStatus.OK}
+    )
+    assert [violation.message for violation in check(unanswered)] == [
+        "the pair 0 -> 1 has no answer for P2P atomics"
+    ]
+    assert not {P2pCapability.NVLINK, P2pCapability.PCI} & set(p2p(AMD, 0, 1))
+
+
 def test_a_fabric_fault_needs_a_fabric():
     assert broken_rules(with_fault(MESH, faults.FabricInProgress())) == {"fault_targets_exist"}
 
@@ -151,7 +204,12 @@ def scenarios_with_faults(draw):
 def legal_faults(scenario):
     gpu = st.integers(0, len(scenario.gpus) - 1)
     due = st.sampled_from([0.0, 10.0])
-    call = st.sampled_from(["nvmlDeviceGetName", "nvmlDeviceGetNvLinkState", "nvmlDeviceGetMemoryInfo_v2"])
+    is_amd = scenario.vendor is Vendor.AMD
+    call = st.sampled_from(
+        ["amdsmi_get_gpu_asic_info", "amdsmi_topo_get_link_type"]
+        if is_amd
+        else ["nvmlDeviceGetName", "nvmlDeviceGetNvLinkState", "nvmlDeviceGetMemoryInfo_v2"]
+    )
     kinds = [
         st.builds(faults.GpuLost, gpu=gpu, after_seconds=due),
         st.builds(faults.GpuMissing, gpu=gpu, after_seconds=due),
@@ -159,7 +217,7 @@ def legal_faults(scenario):
         st.builds(faults.NotSupported, call=call, gpu=st.none() | gpu, after_seconds=due),
         st.builds(faults.PcieWidth, gpu=gpu, lanes=st.sampled_from([1, 4, 8]), after_seconds=due),
         st.builds(faults.GpuBusy, gpu=gpu, pid=st.integers(2, 9), after_seconds=due),
-        st.builds(faults.DriverMismatch, after_seconds=due),
+        st.builds(faults.DriverNotLoaded if is_amd else faults.DriverMismatch, after_seconds=due),
         st.builds(faults.BusbwSlow, factor=st.floats(0.1, 1.0), collective=st.sampled_from(Collective)),
     ]
     links = len(scenario.gpus[0].links)
@@ -167,6 +225,9 @@ def legal_faults(scenario):
         link = st.integers(0, links - 1)
         kinds.append(st.builds(faults.LinkDown, gpu=gpu, link=link, after_seconds=due))
         kinds.append(st.builds(faults.LinkErrors, gpu=gpu, link=link, count=st.integers(0, 99)))
+    if is_amd:
+        ends = st.tuples(gpu, gpu).filter(lambda it: it[0] != it[1])
+        kinds.append(ends.map(lambda it: faults.LinkDown(gpu=it[0], link=it[1])))
     if scenario.gpus[0].fabric:
         kinds.append(st.builds(faults.FabricInProgress, after_seconds=due))
     if scenario.nics:

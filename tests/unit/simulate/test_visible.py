@@ -1,13 +1,16 @@
-"""Which simulated GPUs a CUDA process sees."""
+"""Which simulated GPUs a CUDA or ROCm process sees."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from gpumond.process.environment import benchmark_environment
 from gpumond.simulate.faults import parse_fault
 from gpumond.simulate.hardware import struck
 from gpumond.simulate.scenario import load_scenario, with_faults
-from gpumond.simulate.visible import find_failure, visible_gpus
+from gpumond.simulate.visible import VARIABLES, find_failure, visible_gpus
 
 UUIDS = [gpu.uuid for gpu in load_scenario("hgx-h200-8").gpus]
 
@@ -43,6 +46,23 @@ def test_a_lost_gpu_ends_the_list():
 @pytest.mark.parametrize("fault", ["driver_mismatch", "driver_not_loaded"])
 def test_without_a_driver_there_is_none(fault):
     assert visible(None, fault) == []
+
+
+def test_rocr_chooses_by_the_names_that_our_environment_writes():
+    world = load_scenario("mi300x-8")
+    chosen = tuple(world.gpus[number] for number in (6, 2))
+    names = benchmark_environment(
+        {},
+        gpu_uuids=[gpu.uuid for gpu in chosen],
+        extra={},
+        home=Path("/home"),
+        run_directory=Path("/run"),
+        library_path=(),
+        vendor=world.vendor,
+    )[VARIABLES[world.vendor]]
+    assert visible_gpus(world, names) == chosen
+    assert visible_gpus(world, None) == world.gpus
+    assert visible_gpus(with_faults(world, [parse_fault("driver_not_loaded")]), None) == ()
 
 
 def test_without_the_fabric_nothing_starts():
