@@ -45,14 +45,27 @@ def check_gpus(config: Config, result: ProbeResult) -> Iterator[Check]:
 
 def _check_driver(snapshot: Snapshot) -> Iterator[Check]:
     version = value_or_none(snapshot.host.driver_version) or "unknown version"
-    cuda = value_or_none(snapshot.host.cuda_version)
-    yield Check("driver", Level.OK, f"{version}, CUDA {cuda}" if cuda else version)
+    toolkits = {"CUDA": snapshot.host.cuda_version, "ROCm": snapshot.host.rocm_version}
+    named = [f"{name} {it.value}" for name, it in toolkits.items() if isinstance(it, Value)]
+    yield Check("driver", Level.OK, ", ".join((version, *named)))
     if snapshot.vendor is Vendor.AMD:
+        yield from _check_amd(snapshot)
+
+
+def _check_amd(snapshot: Snapshot) -> Iterator[Check]:
+    yield Check(
+        "amd",
+        Level.WARNING,
+        "support for AMD GPUs was never tried on hardware",
+        "Please report what you see.",
+    )
+    library = snapshot.host.driver_library_version
+    if isinstance(library, Unreadable):
         yield Check(
-            "amd",
+            "amdsmi",
             Level.WARNING,
-            "support for AMD GPUs was never tried on hardware",
-            "Please report what you see.",
+            f"{library.detail}; only links and identity are read, from the kernel driver",
+            "Install amd-smi-lib of the installed ROCm, or set ROCM_PATH.",
         )
 
 
