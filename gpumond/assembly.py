@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 from gpumond.clock import Clock
@@ -26,15 +26,22 @@ from gpumond.process.environment import helper_environment, probe_environment
 from gpumond.simulate.scenario import load_scenario
 from gpumond.store.sqlite import Store
 from gpumond.sweep.context import QuietPolicy, SweepContext
+from gpumond.sweep.engines.choice import Engines
 from gpumond.sweep.engines.engine import BenchmarkEngine
+from gpumond.sweep.engines.nccl4py import Nccl4pyEngine
 from gpumond.sweep.engines.nccl_tests import NcclTests
 from gpumond.sweep.engines.simulated import SimulatedBenchmark
+from gpumond.sweep.engines.torch import TorchEngine
+from gpumond.sweep.plan import Step
 from gpumond.sweep.specs import gpu_set_rules
 from gpumond.sweep.watch import WatchCommand
 
 DAEMON_LOCK = "daemon.lock"
 RUNS_DIRECTORY = "runs"
 LOST_PROBE = "probe.lost"
+
+INTERPRETER_SECONDS_MAX = 30.0
+"""How long a Python may take to say whether it has torch: it may lie on a network file system."""
 
 SNAPSHOTS_MISSED_MAX = 2
 """So many snapshots in a row may fail before nobody can say that the GPUs were quiet."""
@@ -63,18 +70,31 @@ def make_launcher(config: Config, clock: Clock) -> ProbeLauncher:
     )
 
 
-def make_engine(config: Config, vendor: Vendor | None = None) -> BenchmarkEngine:
-    """What measures on this host."""
-    if config.simulate is not None:
-        return SimulatedBenchmark(scenario=config.simulate.scenario, pace=config.simulate.pace)
+def make_engines(config: Config, clock: Clock, vendor: Vendor | None = None) -> Engines:
+    """What could measure on this host."""
     settings = config.engines.nccl_tests
-    return NcclTests(
+    nccl_tests = NcclTests(
         directory=settings.directory,
         library_path=settings.library_path,
         launcher=settings.launcher,
         search_path=os.environ.get("PATH", ""),
         is_rccl=vendor is Vendor.AMD,
     )
+    questions = make_questions(clock, deadline_seconds=INTERPRETER_SECONDS_MAX)
+    return Engines(
+        nccl_tests=nccl_tests,
+        nccl4py=None if vendor is Vendor.AMD else Nccl4pyEngine(),
+        torch=TorchEngine(python=config.engines.torch.python, ask=questions),
+    )
+
+
+def engine_chooser(config: Config, clock: Clock) -> Callable[[Step, Snapshot], BenchmarkEngine]:
+    """What measures a step: the made-up benchmark on a made-up host."""
+    if config.simulate is not None:
+        simulated = SimulatedBenchmark(scenario=config.simulate.scenario, pace=config.simulate.pace)
+        return lambda _step, _snapshot: simulated
+    of_vendor = cache(partial(make_engines, config, clock))
+    return lambda step, snapshot: of_vendor(snapshot.vendor).choose(step.engine, step.purpose)
 
 
 def watch_command(config: Config, vendor: Vendor) -> WatchCommand:
@@ -143,7 +163,7 @@ def make_sweep_context(
     return SweepContext(
         store=store,
         clock=clock,
-        engine_for=lambda snapshot: make_engine(config, snapshot.vendor),
+        engine_for=engine_chooser(config, clock),
         take_snapshot=take_snapshot,
         gpu_sets=gpu_set_rules(config),
         lock_file=config.benchmark.lock_file,

@@ -230,10 +230,25 @@ class NcclTestsConfig(Table):
     ] = ()
 
 
+class TorchConfig(Table):
+    """torch.distributed as an engine: a process of this Python for each GPU."""
+
+    python: Annotated[
+        AbsolutePath | None,
+        Field(
+            description="The interpreter of an environment that has torch: your users' own, so that what is measured is "
+            "the NCCL that their jobs load. By default gpumond's own, where gpumond[torch] is installed. Packages below "
+            "a home directory are not found.",
+            examples=["/opt/conda/envs/train/bin/python"],
+        ),
+    ] = None
+
+
 class EnginesConfig(Table):
     """What measures."""
 
     nccl_tests: Annotated[NcclTestsConfig, Field(description="nccl-tests or rccl-tests.")] = NcclTestsConfig()
+    torch: Annotated[TorchConfig, Field(description="torch.distributed.")] = TorchConfig()
 
 
 EnvironmentName: TypeAlias = Annotated[StrictStr, AfterValidator(check_environment_name)]

@@ -34,6 +34,7 @@ from gpumond.config.values import (
 )
 from gpumond.config.zone import LOCAL_ZONE, check_zone
 from gpumond.model.benchmark import Collective
+from gpumond.model.run import EngineChoice
 
 ALL_GPUS: Final = "all"
 """The GPU set that always exists."""
@@ -87,6 +88,23 @@ class SweepConfig(Table):
     name: Annotated[
         Name, Field(description="What metrics, history and commands call it.", examples=["nightly"])
     ]
+    engine: Annotated[
+        EngineChoice,
+        Field(
+            description="What measures. `auto` is nccl-tests (on AMD hosts rccl-tests) where a program of it is found or "
+            "`engines.nccl_tests.directory` is set, otherwise nccl4py, otherwise torch. Results of another engine are "
+            "series of their own. nccl4py and torch print only sizes that take ten times as long as they take to launch.",
+            examples=["torch"],
+        ),
+    ] = EngineChoice.AUTO
+    sanity: Annotated[
+        StrictBool,
+        Field(
+            description="Whether each GPU set begins with an all_reduce in which every rank sends its number and must see "
+            "the sum of all. It needs nccl4py or torch. Its values belong to no series.",
+            examples=[True],
+        ),
+    ] = False
     gpu_sets: Annotated[
         UniqueList[StrictStr],
         Field(

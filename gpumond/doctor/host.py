@@ -11,13 +11,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gpumond import __version__
-from gpumond.assembly import daemon_lock_file, make_engine
+from gpumond.assembly import daemon_lock_file
 from gpumond.config.schema import Config
 from gpumond.doctor.checks import Check, Level
+from gpumond.doctor.engines import check_engines
 from gpumond.errors import HostError
 from gpumond.guards.lock import holder_of
-from gpumond.model.benchmark import Collective
-from gpumond.sweep.engines.nccl_tests import INSTALL_HINT, NcclTests
 
 SHM_BYTES_MIN = 1 << 30
 """NCCL's shared memory transport fails on containers' default of 64 MiB (NVIDIA/nccl#290, #525)."""
@@ -33,7 +32,7 @@ def check_host(config: Config) -> Iterator[Check]:
     yield _check_daemon(config)
     yield _check_store(config)
     yield _check_lock(config)
-    yield from _check_benchmarks(config)
+    yield from check_engines(config)
     yield from _check_memory()
 
 
@@ -50,10 +49,9 @@ def _check_nvml_binding() -> Iterator[Check]:
 
 
 def _check_extras() -> Iterator[Check]:
-    for module, what in (("amdsmi", "AMD GPUs"), ("torch", "the torch benchmark")):
-        is_here = importlib.util.find_spec(module) is not None
-        detail = "installed" if is_here else f"not installed; only needed for {what}"
-        yield Check(module, Level.OK if is_here else Level.NOTE, detail)
+    is_here = importlib.util.find_spec("amdsmi") is not None
+    detail = "installed" if is_here else "not installed; only needed for AMD GPUs"
+    yield Check("amdsmi", Level.OK if is_here else Level.NOTE, detail)
 
 
 def _check_sweeps(config: Config) -> Iterator[Check]:
@@ -104,28 +102,6 @@ def _check_lock(config: Config) -> Check:
         return Check("benchmark lock", Level.OK, str(path))
     hint = "deploy/systemd/gpumond.tmpfiles.conf makes the directory; or set benchmark.lock_file."
     return Check("benchmark lock", Level.WARNING, f"{path} cannot be locked by this user", hint)
-
-
-def _check_benchmarks(config: Config) -> Iterator[Check]:
-    engine = make_engine(config)
-    if not isinstance(engine, NcclTests):
-        yield Check("benchmarks", Level.OK, f"the {engine.name.value} benchmark")
-        return
-    found: dict[Collective, Path] = {}
-    problem = ""
-    for collective in Collective:
-        try:
-            found[collective] = engine.find(collective)
-        except HostError as error:
-            problem = problem or error.message
-    wanted = {collective for sweep in config.sweeps for collective in sweep.collectives}
-    missing = sorted((wanted or {Collective.ALL_REDUCE}) - set(found))
-    if missing:
-        names = ", ".join(collective.value for collective in missing)
-        yield Check("nccl-tests", Level.MISSING, f"{names} cannot be measured: {problem}", INSTALL_HINT)
-    else:
-        places = sorted({str(path.parent) for path in found.values()})
-        yield Check("nccl-tests", Level.OK, f"{len(found)} programs in {', '.join(places)}")
 
 
 def _check_memory() -> Iterator[Check]:

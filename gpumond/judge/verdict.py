@@ -52,6 +52,13 @@ def judge_run(cause: Cause, exit_status: int | None, parsed: ParsedOutput, *, de
     return _judge_text(exit_status, parsed)
 
 
+def judge_sanity(judgement: Judgement) -> Judgement:
+    """The verdict on a check of the sum, which needs no baseline."""
+    if judgement.reason != LEARNING:
+        return judgement
+    return Judgement(Verdict.OK, "", "every rank saw the sum of all")
+
+
 def _judge_text(exit_status: int | None, parsed: ParsedOutput) -> Judgement:
     if parsed.outcome is TextOutcome.FAILED:
         return Judgement(Verdict.FAILED, "benchmark_error", parsed.error or "the benchmark reported an error")

@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from gpumond.model.benchmark import Collective, Placement, Point
 from gpumond.model.identity import GpuUuid, RunId
+from gpumond.model.transport import TransportReport
 from gpumond.model.watch import RunWatch
 
 
@@ -16,7 +17,18 @@ class Engine(StrEnum):
 
     NCCL_TESTS = "nccl-tests"
     RCCL_TESTS = "rccl-tests"
+    NCCL4PY = "nccl4py"
+    TORCH = "torch"
     SIMULATED = "simulated"
+
+
+class EngineChoice(StrEnum):
+    """What a sweep may ask for. On AMD hosts nccl-tests means rccl-tests."""
+
+    AUTO = "auto"
+    NCCL_TESTS = "nccl-tests"
+    NCCL4PY = "nccl4py"
+    TORCH = "torch"
 
 
 class Cause(StrEnum):
@@ -66,6 +78,7 @@ class Trigger(StrEnum):
     COMMAND = "command"
     REQUEST = "request"  # the command line, through a running daemon
     START = "start"  # demo: once, right after start-up
+    IMPORT = "import"  # nobody: a log of an earlier benchmark was read
 
 
 class Purpose(StrEnum):
@@ -73,6 +86,8 @@ class Purpose(StrEnum):
 
     MEASUREMENT = "measurement"
     HANG_CHECK = "hang_check"  # the one re-run after a hang, without P2P
+    SANITY = "sanity"  # does every rank see the sum of all?
+    IMPORTED = "imported"  # somebody's log; never judged
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +148,8 @@ class Run:
     purpose: Purpose = Purpose.MEASUREMENT
     watch: RunWatch | None = None
     """None where nothing watched: a run of an older gpumond, or one that a dead daemon left."""
+    transport: TransportReport | None = None
+    """None where NCCL left no log."""
 
 
 @dataclass(frozen=True, slots=True)

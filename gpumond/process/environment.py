@@ -45,6 +45,7 @@ def benchmark_environment(
     run_directory: Path,
     library_path: Sequence[Path],
     vendor: Vendor,
+    debug_subsystems: Sequence[str] = ("INIT", "ENV"),
 ) -> dict[str, str]:
     """The environment of one benchmark process, complete.
 
@@ -58,7 +59,9 @@ def benchmark_environment(
     environment |= {
         "LC_ALL": "C",
         "HOME": str(home),
-        "NCCL_DEBUG": "WARN",
+        # Transports are told at this level only. It costs nothing once the connections are made (docs/results.md).
+        "NCCL_DEBUG": "INFO",
+        "NCCL_DEBUG_SUBSYS": ",".join(debug_subsystems),
         # NCCL's lines on stdout would be glued to half rows of the table (nccl-output.md 0).
         "NCCL_DEBUG_FILE": f"{run_directory}/nccl.%h.%p.log",
         "NCCL_CONF_FILE": f"{run_directory}/nccl.conf",

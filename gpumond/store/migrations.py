@@ -269,6 +269,13 @@ _CHANGES = (
     "CREATE INDEX topology_change_open ON topology_change (id) WHERE closed_at_us IS NULL",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_TOPOLOGY + _SWEEPS + _RUNS + _DAEMON, _GUARDS, _CHANGES)
+_TRANSPORT = (f"ALTER TABLE run ADD COLUMN {_optional_text('transport')}",)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    _TOPOLOGY + _SWEEPS + _RUNS + _DAEMON,
+    _GUARDS,
+    _CHANGES,
+    _TRANSPORT,
+)
 
 SCHEMA_VERSION = len(MIGRATIONS)

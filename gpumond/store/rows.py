@@ -8,10 +8,12 @@ from collections.abc import Iterable
 
 from gpumond.codec import decode, encode
 from gpumond.model.benchmark import Collective, Placement, Point
-from gpumond.model.finding import Finding, FindingKind, Level
+from gpumond.model.change import Level
+from gpumond.model.finding import Finding, FindingKind
 from gpumond.model.identity import GpuUuid, RunId
 from gpumond.model.run import Cause, Engine, GpuSet, Purpose, Run, Sweep, SweepOutcome, Trigger, Verdict
 from gpumond.model.status import Pause
+from gpumond.model.transport import TransportReport
 from gpumond.model.watch import RunWatch
 from gpumond.store.records import Request, RequestState
 from gpumond.store.session import (
@@ -64,6 +66,7 @@ def run_values(run: Run) -> dict[str, Scalar]:
         "library_version": text(run.library_version),
         "purpose": run.purpose,
         "watch": None if run.watch is None else encode(run.watch).decode(),
+        "transport": None if run.transport is None else encode(run.transport).decode(),
     }
 
 
@@ -94,6 +97,7 @@ def run_of(row: Row, points: Iterable[Point]) -> Run:
         points=tuple(points),
         purpose=Purpose(row["purpose"]),
         watch=None if row["watch"] is None else decode(RunWatch, row["watch"]),
+        transport=None if row["transport"] is None else decode(TransportReport, row["transport"]),
     )
 
 

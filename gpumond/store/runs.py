@@ -15,7 +15,7 @@ from gpumond.store.session import Row, Scalar, Session, to_microseconds
 _RUN_COLUMNS = (
     "id, sweep_id, sweep, engine, gpu_set, gpu_uuids, collective, parameters_hash, command, environment,"
     " started_at_us, pid, start_ticks, ended_at_us, duration_seconds, cause, exit_status, outcome, verdict, reason,"
-    " detail, tool_version, library_version, purpose, watch"
+    " detail, tool_version, library_version, purpose, watch, transport"
 )
 _SWEEP_COLUMNS = "id, name, trigger_kind, started_at_us, planned_runs, ended_at_us, duration_seconds, outcome, reason, detail"
 _SERIES_COLUMNS = (

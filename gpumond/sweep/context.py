@@ -16,7 +16,7 @@ from gpumond.model.run import Run, Sweep, SweepOutcome
 from gpumond.model.topology import Snapshot, Vendor
 from gpumond.store.sqlite import Store
 from gpumond.sweep.engines.engine import BenchmarkEngine
-from gpumond.sweep.plan import GpuSetRule
+from gpumond.sweep.plan import GpuSetRule, Step
 from gpumond.sweep.watch import WatchCommand
 
 
@@ -37,8 +37,8 @@ class SweepContext:
     clock: Clock
     take_snapshot: Callable[[], Snapshot]
     """A fresh look at the GPUs. Raises NotEvaluatedError where none can be had."""
-    engine_for: Callable[[Snapshot], BenchmarkEngine]
-    """What measures these GPUs."""
+    engine_for: Callable[[Step, Snapshot], BenchmarkEngine]
+    """What measures a step on these GPUs. Raises HostError where it is not on this host."""
     gpu_sets: Mapping[str, GpuSetRule]
     lock_file: Path
     work_directory: Path

@@ -14,7 +14,7 @@ from datetime import datetime
 from pathlib import Path
 
 from gpumond.guards.lock import HeldLock
-from gpumond.judge.verdict import WRONG_RESULTS, judge_run
+from gpumond.judge.verdict import WRONG_RESULTS, judge_run, judge_sanity
 from gpumond.log import get_logger
 from gpumond.model.benchmark import ParsedOutput, Row, points_of_row
 from gpumond.model.identity import GpuUuid, RunId
@@ -29,15 +29,13 @@ from gpumond.process.supervisor import run as supervise
 from gpumond.sweep.context import RefusedError, SweepContext, new_run_id
 from gpumond.sweep.engines.engine import EngineCommand
 from gpumond.sweep.events import RowMeasured, RunFinished, RunStarted, SweepEvent
+from gpumond.sweep.nccl_logs import read_nccl_logs
 from gpumond.sweep.observation import PresenceFinder, RunObserver, taint_of
 from gpumond.sweep.permission import UNWATCHED
-from gpumond.sweep.plan import Step, limits_of, parameters_hash, sizes_of
+from gpumond.sweep.plan import Step, debug_subsystems, limits_of, parameters_hash, sizes_of
 from gpumond.sweep.watch import GpuWatch
 
 log = get_logger("sweep")
-
-KEPT_NCCL_LOG_BYTES = 256 * 1024
-KEPT_NCCL_LOGS_MAX = 16
 
 CLEAR_SECONDS_MAX = 5.0
 """How long the driver's lists are watched after a preemption; it takes 0.24-0.31 s on two H200s."""
@@ -78,25 +76,20 @@ class Executor:
         self._find = find
         self._on_event = on_event
 
-    def run(
-        self,
-        planned: PlannedStep,
-        cancellation: Cancellation,
-        *,
-        purpose: Purpose = Purpose.MEASUREMENT,
-    ) -> Run:
+    def run(self, planned: PlannedStep, cancellation: Cancellation) -> Run:
         """Run a step to its end and store it. Raises RefusedError where nobody watches any more."""
         context = self._context
         run_id = new_run_id(context.clock.now())
         directory = context.work_directory / run_id
         observer = self._new_observer(planned, cancellation)
-        run = self._new_run(planned, run_id, directory, purpose)
+        run = self._new_run(planned, run_id, directory)
         context.store.start_run(run)
         rows = len(sizes_of(planned.step.parameters))
         self._on_event(RunStarted(run, planned.number, planned.count, rows))
         with _work_directory(directory):
             run, output = self._supervise(run, planned.step, directory, observer, cancellation)
-            output += read_nccl_logs(directory)
+            logs = read_nccl_logs(directory)
+        run, output = replace(run, transport=logs.transport), output + logs.raw
         context.store.finish_run(run, output=output)
         self._count_preemption(run)
         self._on_event(RunFinished(run))
@@ -109,7 +102,7 @@ class Executor:
             raise RefusedError(SweepOutcome.SKIPPED, UNWATCHED, self._watch.ended or "no look came in time")
         return RunObserver(planned.scope, find=self._find, cancellation=cancellation, before=before)
 
-    def _new_run(self, planned: PlannedStep, run_id: RunId, directory: Path, purpose: Purpose) -> Run:
+    def _new_run(self, planned: PlannedStep, run_id: RunId, directory: Path) -> Run:
         context, step = self._context, planned.step
         return Run(
             id=run_id,
@@ -128,9 +121,10 @@ class Executor:
                 run_directory=directory,
                 library_path=planned.command.library_path,
                 vendor=planned.vendor,
+                debug_subsystems=debug_subsystems(step),
             ),
             started_at=context.clock.now(),
-            purpose=purpose,
+            purpose=step.purpose,
         )
 
     def _supervise(
@@ -207,6 +201,8 @@ def finish(run: Run, result: ProcessResult, reader: Reader, now: datetime, watch
     if cause is Cause.CANCELLED and watched.preemption is not None:
         cause = Cause.PREEMPTED
     judgement = judge_run(cause, result.exit_status, parsed, detail=result.detail)
+    if run.purpose is Purpose.SANITY:
+        judgement = judge_sanity(judgement)
     finished = replace(
         run,
         pid=result.pid,
@@ -250,14 +246,3 @@ def _log_end(run: Run) -> None:
         reason=run.reason,
         seconds=round(run.duration_seconds or 0, 3),
     )
-
-
-def read_nccl_logs(directory: Path) -> bytes:
-    """What NCCL wrote to its own log files, behind a marker line: kept with the raw output."""
-    parts = []
-    for path in sorted(directory.glob("nccl.*.log"))[:KEPT_NCCL_LOGS_MAX]:
-        with path.open("rb") as file:
-            text = file.read(KEPT_NCCL_LOG_BYTES)
-        if text:
-            parts.append(b"\n# gpumond: " + path.name.encode() + b"\n" + text)
-    return b"".join(parts)

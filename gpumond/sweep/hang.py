@@ -12,7 +12,7 @@ from datetime import datetime
 from gpumond.judge.verdict import is_success
 from gpumond.model.finding import LEVELS, Finding, FindingKind
 from gpumond.model.reading import Value
-from gpumond.model.run import TAINTED, Cause, Run
+from gpumond.model.run import TAINTED, Cause, Purpose, Run
 from gpumond.model.topology import Host
 from gpumond.model.watch import GpuLoad, LoadSummary
 from gpumond.sweep.plan import Step
@@ -28,9 +28,10 @@ def is_hang(run: Run) -> bool:
 
 
 def without_p2p(step: Step) -> Step:
+    """The re-run."""
     environment = dict(step.parameters.environment) | {P2P_DISABLE: "1"}
     parameters = replace(step.parameters, environment=tuple(sorted(environment.items())))
-    return replace(step, parameters=parameters)
+    return replace(step, parameters=parameters, purpose=Purpose.HANG_CHECK)
 
 
 def finding_of(hung: Run, again: Run, host: Host, now: datetime) -> Finding | None:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 
 from gpumond.errors import UsageError
 from gpumond.model.benchmark import Collective, busbw_factor
 from gpumond.model.identity import GpuUuid
 from gpumond.model.reading import Value
-from gpumond.model.run import Engine, GpuSet
+from gpumond.model.run import Engine, EngineChoice, GpuSet, Purpose
 from gpumond.model.topology import Snapshot
 
 ALL_GPUS = "all"
@@ -28,6 +28,13 @@ START_SECONDS_PER_GPU = 2.0
 """CUDA and NCCL start-up take 1.75 s on two H200s; hosts without persistence mode need many seconds a GPU."""
 
 ROW_SECONDS_MIN = 30.0
+
+SANITY_BYTES = 1024**2
+"""Enough for every channel to carry some of it."""
+
+TUNING_BYTES_MIN = 1024**2
+"""NCCL's choice of algorithm costs a line a call, 1-3 us: a tenth of the time of a small message (measured on two H200s),
+and nothing that can be seen from this size on."""
 
 _REDUCING = frozenset({Collective.ALL_REDUCE, Collective.REDUCE_SCATTER, Collective.REDUCE})
 
@@ -78,6 +85,9 @@ class SweepSpec:
     collectives: tuple[Collective, ...]
     parameters: Parameters
     deadlines: Deadlines = Deadlines()
+    engine: EngineChoice = EngineChoice.AUTO
+    has_sanity_check: bool = False
+    """Whether each GPU set begins with the check that every rank sees the sum of all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +108,8 @@ class Step:
     collective: Collective
     parameters: Parameters
     deadlines: Deadlines = Deadlines()
+    engine: EngineChoice = EngineChoice.AUTO
+    purpose: Purpose = Purpose.MEASUREMENT
 
 
 def resolve_gpu_set(rule: GpuSetRule, snapshot: Snapshot) -> GpuSet:
@@ -151,11 +163,43 @@ def timeout_of(spec: SweepSpec, sets: Iterable[GpuSet]) -> float:
 
 
 def _steps(spec: SweepSpec, sets: Iterable[GpuSet]) -> tuple[Step, ...]:
-    return tuple(
-        Step(spec.name, gpu_set, collective, spec.parameters, spec.deadlines)
-        for gpu_set in sets
-        for collective in spec.collectives
+    return tuple(step for gpu_set in sets for step in _steps_on(spec, gpu_set))
+
+
+def _steps_on(spec: SweepSpec, gpu_set: GpuSet) -> Iterator[Step]:
+    if spec.has_sanity_check:
+        yield Step(
+            spec.name,
+            gpu_set,
+            Collective.ALL_REDUCE,
+            sanity_parameters(spec.parameters),
+            spec.deadlines,
+            spec.engine,
+            Purpose.SANITY,
+        )
+    for collective in spec.collectives:
+        yield Step(spec.name, gpu_set, collective, spec.parameters, spec.deadlines, spec.engine)
+
+
+def sanity_parameters(parameters: Parameters) -> Parameters:
+    """One small all_reduce; of the sweep's own parameters only those of the host stay."""
+    return Parameters(
+        min_bytes=SANITY_BYTES,
+        max_bytes=SANITY_BYTES,
+        step_factor=2,
+        datatype="float",
+        redop="sum",
+        warmup_iterations=0,
+        iterations=1,
+        check=True,
+        environment=parameters.environment,
+        beside_jobs=parameters.beside_jobs,
     )
+
+
+def count_steps(spec: SweepSpec) -> int:
+    """How many benchmarks the sweep is, if every GPU set can be had."""
+    return len(spec.gpu_sets) * (len(spec.collectives) + spec.has_sanity_check)
 
 
 def sizes_of(parameters: Parameters) -> tuple[int, ...]:
@@ -202,6 +246,13 @@ def _row_seconds(step: Step, size: int) -> float:
     # Both placements, and one more pass where the results are checked.
     passes = 2 * (step.parameters.iterations + (1 if step.parameters.check else 0))
     return _pass_seconds(step, size) * passes
+
+
+def debug_subsystems(step: Step) -> tuple[str, ...]:
+    """What NCCL is to tell of itself (NCCL_DEBUG_SUBSYS)."""
+    if step.parameters.min_bytes < TUNING_BYTES_MIN:
+        return ("INIT", "ENV")
+    return ("INIT", "ENV", "TUNING")
 
 
 def nccl_tests_arguments(step: Step) -> tuple[str, ...]:

@@ -30,7 +30,7 @@ from gpumond.sweep.events import SweepEvent, SweepFinished, SweepStarted
 from gpumond.sweep.execution import Executor, PlannedStep
 from gpumond.sweep.observation import PresenceFinder
 from gpumond.sweep.permission import UNWATCHED, Permission
-from gpumond.sweep.plan import SweepSpec, plan_sweep
+from gpumond.sweep.plan import SweepSpec, count_steps, plan_sweep
 from gpumond.sweep.watch import GpuWatch
 
 log = get_logger("sweep")
@@ -58,7 +58,7 @@ def make_plan(spec: SweepSpec, context: SweepContext) -> Plan:
     """Every step with its command, before the first one runs; raises what makes the sweep impossible today."""
     snapshot = context.take_snapshot()
     steps = plan_sweep(spec, context.gpu_sets, snapshot)
-    engine = context.engine_for(snapshot)
+    engines = [context.engine_for(step, snapshot) for step in steps]
     planned = tuple(
         PlannedStep(
             step=step,
@@ -69,7 +69,7 @@ def make_plan(spec: SweepSpec, context: SweepContext) -> Plan:
             number=number,
             count=len(steps),
         )
-        for number, step in enumerate(steps, start=1)
+        for number, (step, engine) in enumerate(zip(steps, engines, strict=True), start=1)
     )
     return Plan(snapshot, planned)
 
@@ -99,7 +99,7 @@ class SweepRunner:
             name=spec.name,
             trigger=trigger,
             started_at=now,
-            planned_runs=len(spec.gpu_sets) * len(spec.collectives),
+            planned_runs=count_steps(spec),
         )
         context.store.start_sweep(sweep)
         self._on_event(SweepStarted(sweep))
@@ -196,7 +196,7 @@ class SweepRunner:
         self, hung: Run, planned: PlannedStep, plan: Plan, executor: Executor, cancellation: Cancellation
     ) -> Run:
         step = hang.without_p2p(planned.step)
-        again = executor.run(replace(planned, step=step), cancellation, purpose=Purpose.HANG_CHECK)
+        again = executor.run(replace(planned, step=step), cancellation)
         finding = hang.finding_of(hung, again, plan.snapshot.host, self._context.clock.now())
         if finding is not None:
             self._context.store.record_finding(finding)
@@ -244,7 +244,7 @@ def _require_alone(run: Run) -> None:
 
 def summarise(runs: Sequence[Run]) -> tuple[SweepOutcome, str, str]:
     """Outcome, reason and detail of a sweep that ran; a re-run after a hang has no say in it."""
-    measured = [run for run in runs if run.purpose is Purpose.MEASUREMENT]
+    measured = [run for run in runs if run.purpose is not Purpose.HANG_CHECK]
     bad = [run for run in measured if not is_success(run.verdict, run.reason)]
     if not bad:
         return SweepOutcome.SUCCESS, "", ""

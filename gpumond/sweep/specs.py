@@ -39,5 +39,7 @@ def _spec_of(sweep: SweepConfig, config: Config) -> SweepSpec:
             environment=tuple(sorted(config.benchmark.environment.items())),
             beside_jobs=sweep.beside_jobs,
         ),
+        engine=sweep.engine,
+        has_sanity_check=sweep.sanity,
         deadlines=Deadlines(sweep.first_row_deadline, sweep.row_deadline, sweep.total_deadline),
     )

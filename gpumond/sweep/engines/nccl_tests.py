@@ -70,6 +70,17 @@ class NcclTests:
         raise HostError(f"{name} is not in {where}", hint=INSTALL_HINT)
 
     @property
+    def is_wanted(self) -> bool:
+        """Whether it is here, or was promised to be: a directory that is configured."""
+        if self._directory is not None:
+            return True
+        return any(
+            (directory / program_name(collective)).is_file()
+            for directory in self.directories
+            for collective in Collective
+        )
+
+    @property
     def directories(self) -> tuple[Path, ...]:
         """Where programs are looked for. A configured directory is the only one: a typo must not measure another build."""
         if self._directory is not None:

@@ -64,7 +64,7 @@ class Host:
             store=self.store,
             clock=SystemClock(),
             take_snapshot=self.take_snapshot,
-            engine_for=lambda _snapshot: NcclTests(directory=self.programs),
+            engine_for=lambda _step, _snapshot: NcclTests(directory=self.programs),
             gpu_sets={"all": GpuSetRule("all")},
             lock_file=self.lock_file,
             work_directory=self.directory / "runs",

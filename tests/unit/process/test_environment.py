@@ -16,7 +16,10 @@ ROCR_UUIDS = ("GPU-95479ac5c8bf3b4f", "GPU-0c3b8ee43d0bafc2")
 CHOSEN = {Vendor.NVIDIA: UUIDS, Vendor.AMD: ROCR_UUIDS}
 RUN = Path("/run/gpumond/runs/20261129T020000Z-1a2b3c")
 
-ALWAYS = {"PATH", "LC_ALL", "HOME", "NCCL_DEBUG", "NCCL_DEBUG_FILE", "NCCL_CONF_FILE"}
+ALWAYS = {
+    *("PATH", "LC_ALL", "HOME"),
+    *("NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE", "NCCL_CONF_FILE"),
+}
 PROBE = {"PATH", "LC_ALL", "LD_LIBRARY_PATH", "ROCM_HOME", "ROCM_PATH"}
 VISIBLE = {
     Vendor.NVIDIA: {"CUDA_DEVICE_ORDER", "CUDA_VISIBLE_DEVICES"},
@@ -79,7 +82,8 @@ def test_the_environment_of_a_benchmark():
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
         "CUDA_VISIBLE_DEVICES": f"{UUIDS[0]},{UUIDS[1]}",
         "LD_LIBRARY_PATH": "/opt/nccl/lib:/usr/local/cuda/lib64",
-        "NCCL_DEBUG": "WARN",
+        "NCCL_DEBUG": "INFO",
+        "NCCL_DEBUG_SUBSYS": "INIT,ENV",
         "NCCL_DEBUG_FILE": f"{RUN}/nccl.%h.%p.log",
         "NCCL_CONF_FILE": f"{RUN}/nccl.conf",
         "NCCL_ALGO": "Ring",
@@ -127,7 +131,7 @@ def test_a_probe_finds_a_rocm_in_a_directory_of_its_own():
 
 
 def test_nccl_debug_is_the_operators_to_raise():
-    assert benchmark(extra={"NCCL_DEBUG": "INFO"})["NCCL_DEBUG"] == "INFO"
+    assert benchmark(extra={"NCCL_DEBUG": "WARN"})["NCCL_DEBUG"] == "WARN"
 
 
 @pytest.mark.parametrize(
