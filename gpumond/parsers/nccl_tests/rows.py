@@ -55,7 +55,6 @@ class _OpenRow:
 
 
 _KNOWN_TEMPLATES = tuple(Template(layout) for layout in KNOWN_LAYOUTS)
-_PREFERENCE = (Fit.COMPLETE, Fit.OPEN, Fit.TORN, Fit.MISFIT)
 
 
 class RowReader:
@@ -158,10 +157,14 @@ class RowReader:
             yield _rejected(row, self._fit(row).detail)
 
     def _fit(self, row: _OpenRow) -> Fitted:
-        return min(
-            (template.fit(row.words) for template in self._templates),
-            key=lambda fitted: (_PREFERENCE.index(fitted.fit), -fitted.length),
-        )
+        """How the row fits the first layout that takes it, or else the one that it fits longest."""
+        longest = Fitted(Fit.MISFIT)
+        for template in self._templates:
+            fitted = template.fit(row.words)
+            if fitted.fit in (Fit.COMPLETE, Fit.OPEN):
+                return fitted
+            longest = max(longest, fitted, key=lambda each: each.length)
+        return longest
 
     def _check(self, row: _OpenRow, known: Circumstances, *, is_cut: bool) -> Iterator[Row | RejectedRow]:
         """The first reading of a complete row that its own numbers support."""
