@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
+from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -57,7 +58,13 @@ HEARTBEAT_SECONDS_MAX = 120.0
 
 RETENTION_INTERVAL_SECONDS = 86_400.0
 
-SWEEP_REQUEST = "sweep"
+
+class RequestKind(StrEnum):
+    """What a command may ask of a running daemon, besides decisions about the topology."""
+
+    SWEEP = "sweep"
+    PAUSE = "pause"
+    RESUME = "resume"
 
 
 class Daemon:
@@ -340,8 +347,18 @@ class Daemon:
                 f"request:{request.id}", self._clock.now(), partial(self._decide, request), lane=Lane.MONITOR
             )
             return None
-        if request.kind != SWEEP_REQUEST:
-            return RequestState.FAILED, f"this daemon does not know {request.kind!r} requests"
+        match request.kind:
+            case RequestKind.SWEEP:
+                return self._obey_sweep(request)
+            case RequestKind.PAUSE:
+                reason = request.arguments.get(REASON, "")
+                return RequestState.DONE, self._sweeps.pause(by=request.by, reason=reason)
+            case RequestKind.RESUME:
+                return RequestState.DONE, self._sweeps.resume()
+            case unknown:
+                return RequestState.FAILED, f"this daemon does not know {unknown!r} requests"
+
+    def _obey_sweep(self, request: Request) -> tuple[RequestState, str]:
         name = request.arguments.get("sweep", "")
         if not self._sweeps.knows(name):
             return (

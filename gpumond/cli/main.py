@@ -22,6 +22,8 @@ COMMANDS = {
     "topology": "gpumond.cli.topology",
     "advise": "gpumond.cli.advise",
     "sweep": "gpumond.cli.sweep",
+    "pause": "gpumond.cli.pause",
+    "resume": "gpumond.cli.resume",
     "history": "gpumond.cli.history",
     "schedule": "gpumond.cli.schedule",
     "parse": "gpumond.cli.parse",

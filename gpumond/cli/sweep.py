@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import getpass
 import signal
 import sys
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from types import FrameType
 
 from gpumond import codec, log
 from gpumond.assembly import daemon_lock_file, make_launcher, make_sweep_context
+from gpumond.cli.daemon_request import ask_daemon
 from gpumond.cli.options import add_config_option, load_config
 from gpumond.cli.progress import SweepDisplay, format_bytes, make_display
 from gpumond.clock import Clock, SystemClock
@@ -27,7 +27,6 @@ from gpumond.model.run import Engine, Run, SweepOutcome, Trigger, Verdict
 from gpumond.model.topology import Snapshot
 from gpumond.probe.launcher import ProbeLauncher
 from gpumond.process.supervisor import Cancellation
-from gpumond.store.records import RequestState
 from gpumond.store.sqlite import Store
 from gpumond.sweep.context import SweepReport
 from gpumond.sweep.follow import follow
@@ -39,9 +38,6 @@ HELP = "measure now: run a configured sweep, or one given by options"
 
 MANUAL = "manual"
 """The name of a sweep that is given by options; its results are series of their own."""
-
-ANSWER_SECONDS_MAX = 10.0
-"""A daemon obeys within 2 s; one that starts a probe first needs a little longer."""
 
 _EXIT_CODES = {
     "locked": ExitCode.LOCKED,
@@ -187,19 +183,9 @@ def _cancel_on_signal(cancellation: Cancellation) -> Iterator[None]:
 
 
 def _ask_daemon(name: str, store: Store, clock: Clock, display: SweepDisplay) -> SweepReport:
-    request_id = store.add_request("sweep", {"sweep": name}, by=getpass.getuser())
-    give_up = clock.monotonic() + ANSWER_SECONDS_MAX
-    while True:
-        request = store.request(request_id)
-        if request is not None and request.state is RequestState.DONE:
-            break
-        if request is not None and request.state is RequestState.FAILED:
-            raise NotEvaluatedError(f"the daemon refused: {request.answer}")
-        if clock.monotonic() > give_up and store.withdraw_request(request_id):
-            raise HostError("the daemon did not answer", hint="See its log: `journalctl -u gpumond`.")
-        clock.sleep(0.2)
+    sweep_id = ask_daemon(store, "sweep", {"sweep": name}, clock=clock)
     with display:
-        return follow(store, RunId(request.answer), clock=clock, on_event=display.show)
+        return follow(store, RunId(sweep_id), clock=clock, on_event=display.show)
 
 
 def _print_summary(report: SweepReport) -> None:

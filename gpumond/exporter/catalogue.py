@@ -25,6 +25,7 @@ CONFIG = "gpumond.config.load"
 DAEMON = "gpumond.daemon"
 EXPORTER = "gpumond.exporter.metrics"
 MONITOR = "gpumond.monitor.topology"
+NCCL_LOG = "gpumond.parsers.nccl_log"
 NVML = "gpumond.probe.nvml"
 RUNNER = "gpumond.sweep.runner"
 SCHEDULE = "gpumond.schedule.engine"
@@ -37,6 +38,7 @@ SYSFS = "gpumond.probe.sysfs"
 
 # Longest first: the unit of a name is its suffix, as OpenMetrics wants it.
 _UNITS = ("bytes_per_second", "seconds", "lanes")
+_HISTOGRAMS = {"preemption_seconds": Kind.HISTOGRAM}
 _KINDS = {"total": Kind.COUNTER, "info": Kind.INFO}
 
 
@@ -62,7 +64,7 @@ class _Group:
         """A family; kind and unit follow from its name, `labels` come after those of the group."""
         return Family(
             name=PREFIX + name,
-            kind=_KINDS.get(name.rpartition("_")[2], Kind.GAUGE),
+            kind=_HISTOGRAMS.get(name) or _KINDS.get(name.rpartition("_")[2], Kind.GAUGE),
             section=self.section,
             labels=self.labels + labels,
             unit=next((unit for unit in _UNITS if name.endswith(f"_{unit}")), ""),
@@ -85,6 +87,7 @@ _PER_NIC = _Group(Section.NICS, ("nic",), Freshness.SNAPSHOT, SYSFS)
 _PER_RESULT = _Group(Section.RESULTS, RESULT, Freshness.MEASURED, RUNNER)
 _PER_COLLECTIVE = _Group(Section.RESULTS, COLLECTIVE, Freshness.MEASURED, RUNNER)
 _PER_SWEEP = _Group(Section.SWEEPS, ("sweep",), Freshness.SWEEP, RUNNER)
+_PREEMPTIONS = _Group(Section.SWEEPS, (), Freshness.EVENT, RUNNER)
 _SWEEP_SETTING = _Group(Section.SWEEPS, ("sweep",), Freshness.CONFIGURATION, CONFIG)
 _SWEEP_NOW = _Group(Section.SWEEPS, ("sweep",), Freshness.SCRAPE, RUNNER)
 _PER_COLLECTOR = _Group(Section.COLLECTORS, ("collector",), Freshness.SNAPSHOT, MONITOR)
@@ -128,6 +131,21 @@ _HOST: tuple[Family[HostStatus], ...] = (
         operation.state_write_success,
         freshness=Freshness.EVENT,
         read_by=STORE,
+    ),
+    _DAEMON_FACT.family(
+        "paused",
+        "1 while an operator has paused all sweeps.",
+        operation.paused,
+        freshness=Freshness.EVENT,
+        read_by=DAEMON,
+    ),
+    _DAEMON_FACT.family(
+        "finding",
+        "Open findings of this kind: faults that somebody should look at. 0 for a kind that is known and not open.",
+        operation.findings,
+        labels=("kind", "level"),
+        freshness=Freshness.EVENT,
+        read_by=RUNNER,
     ),
 )
 
@@ -309,6 +327,14 @@ _RESULTS: tuple[Family[HostStatus], ...] = (
         operation.per_point(lambda point: point.measured_at.timestamp()),
     ),
     _PER_COLLECTIVE.family(
+        "collective_transport_channels",
+        "NCCL channels by transport in the last usable run, summed over ordered pairs of GPUs; NVLS counts those of one"
+        " GPU. A transport that is no longer used has no sample.",
+        operation.collective_transport_channels,
+        labels=("transport",),
+        read_by=NCCL_LOG,
+    ),
+    _PER_COLLECTIVE.family(
         "collective_verdict",
         "1 for the verdict on the last run of this collective, 0 for the other three.",
         operation.collective_verdict,
@@ -388,6 +414,12 @@ _SWEEPS: tuple[Family[HostStatus], ...] = (
         "sweep_preemptions_total",
         "Sweeps that gave the GPUs back to a user's process, since the history file was made.",
         operation.per_sweep(lambda sweep: sweep.preemptions),
+    ),
+    _PREEMPTIONS.family(
+        "preemption_seconds",
+        "From the first sight of a foreign process on the GPUs of a benchmark until nothing was left of the benchmark,"
+        " since the history file was made.",
+        operation.preemptions,
     ),
 )
 

@@ -12,13 +12,13 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Generic, TypeAlias, TypeVar
 
-from gpumond.model.status import HostStatus
+from gpumond.model.status import DurationCounts, HostStatus
 
 PREFIX = "gpumond_"
 
 Source = TypeVar("Source")
-Sample: TypeAlias = tuple[tuple[str, ...], float]
-"""Label values, in the order of the family's label names, and the value."""
+Sample: TypeAlias = tuple[tuple[str, ...], float | DurationCounts]
+"""Label values, in the order of the family's label names, and the value; counts where the family is a histogram."""
 
 
 class Kind(StrEnum):
@@ -27,6 +27,7 @@ class Kind(StrEnum):
     GAUGE = "gauge"
     COUNTER = "counter"
     INFO = "info"
+    HISTOGRAM = "histogram"
 
 
 class Section(StrEnum):
@@ -78,6 +79,12 @@ class Family(Generic[Source]):
     read_by: str
     """The module that reads the value where it arises."""
     samples: Callable[[Source], Iterable[Sample]]
+
+    @property
+    def sample_names(self) -> tuple[str, ...]:
+        if self.kind is Kind.HISTOGRAM:
+            return tuple(f"{self.name}_{part}" for part in ("bucket", "count", "sum"))
+        return (self.name,)
 
     @property
     def help(self) -> str:

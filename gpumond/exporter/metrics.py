@@ -11,11 +11,18 @@ import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import accumulate
 from typing import TypeVar
 
 from prometheus_client import CollectorRegistry, ProcessCollector, disable_created_metrics
 from prometheus_client.exposition import generate_latest as encode_text
-from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
+from prometheus_client.metrics_core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+    Metric,
+)
 from prometheus_client.openmetrics.exposition import generate_latest as encode_openmetrics
 from prometheus_client.validation import enable_legacy_validation
 
@@ -24,7 +31,7 @@ from gpumond.exporter.family import Family, Kind, Scrape, steady
 from gpumond.exporter.labels import label_value
 from gpumond.exporter.negotiate import Format
 from gpumond.log import get_logger
-from gpumond.model.status import HostStatus
+from gpumond.model.status import DurationCounts, HostStatus
 
 Source = TypeVar("Source")
 
@@ -149,14 +156,30 @@ def build_metric(family: Family[Source], source: Source) -> tuple[Metric, int]:
     dropped = 0
     for labels, value in family.samples(source):
         clean = tuple(label_value(label) for label in labels)
-        number = float(value)
         # Prometheus keeps the first of two and says nothing; so do we, and we say it.
-        if clean in seen or not math.isfinite(number):
+        if clean in seen or not _is_number(value):
             dropped += 1
             continue
         seen.add(clean)
-        metric.add_sample(family.name, dict(zip(family.labels, clean, strict=True)), number)
+        _add(metric, family, clean, value)
     return metric, dropped
+
+
+def _is_number(value: float | DurationCounts) -> bool:
+    return math.isfinite(value.sum_seconds if isinstance(value, DurationCounts) else float(value))
+
+
+def _add(
+    metric: Metric, family: Family[Source], labels: Sequence[str], value: float | DurationCounts
+) -> None:
+    if not isinstance(value, DurationCounts):
+        metric.add_sample(family.name, dict(zip(family.labels, labels, strict=True)), float(value))
+        return
+    if not isinstance(metric, HistogramMetricFamily):
+        raise TypeError(f"{family.name} is no histogram")
+    # Prometheus counts a bucket with all below it, and calls the last one +Inf.
+    bounds = [*map(str, value.bounds_seconds), "+Inf"]
+    metric.add_metric(labels, list(zip(bounds, accumulate(value.counts), strict=True)), value.sum_seconds)
 
 
 def end_mark(form: Format) -> bytes:
@@ -169,6 +192,8 @@ def _empty_metric(family: Family[Source]) -> Metric:
             return GaugeMetricFamily(family.name, family.help, labels=family.labels, unit=family.unit)
         case Kind.COUNTER:
             return CounterMetricFamily(family.name, family.help, labels=family.labels, unit=family.unit)
+        case Kind.HISTOGRAM:
+            return HistogramMetricFamily(family.name, family.help, labels=family.labels, unit=family.unit)
         case Kind.INFO:
             return InfoMetricFamily(family.name.removesuffix("_info"), family.help, labels=family.labels)
 

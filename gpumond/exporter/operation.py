@@ -7,11 +7,13 @@ it has no sample.
 from __future__ import annotations
 
 import platform
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 
 from gpumond.exporter.family import Sample, Scrape
 from gpumond.model.benchmark import Placement
+from gpumond.model.finding import LEVELS, FindingKind
 from gpumond.model.run import Verdict
 from gpumond.model.status import CollectorStatus, HostStatus, LatestPoint, SweepStatus
 
@@ -40,6 +42,21 @@ def config_success_timestamp(status: HostStatus) -> Iterator[Sample]:
 
 def state_write_success(status: HostStatus) -> Iterator[Sample]:
     yield (), status.is_store_writable
+
+
+def paused(status: HostStatus) -> Iterator[Sample]:
+    yield (), status.pause is not None
+
+
+def findings(status: HostStatus) -> Iterator[Sample]:
+    counts = Counter((finding.kind, finding.level) for finding in status.findings)
+    known = [(kind, LEVELS[kind]) for kind in FindingKind]
+    for kind, level in dict.fromkeys([*known, *counts]):
+        yield (kind.value, level.value), counts[kind, level]
+
+
+def preemptions(status: HostStatus) -> Iterator[Sample]:
+    yield (), status.preemptions
 
 
 def time_now(scrape: Scrape) -> Iterator[Sample]:
@@ -155,6 +172,13 @@ def _result_labels(point: LatestPoint) -> ResultKey:
 
 def _rank(point: LatestPoint) -> tuple[bool, datetime]:
     return point.placement is Placement.OUT_OF_PLACE, point.measured_at
+
+
+def collective_transport_channels(status: HostStatus) -> Iterator[Sample]:
+    for item in status.transports:
+        labels = (item.sweep, item.engine.value, item.gpu_set, item.collective.value)
+        for transport, channels in item.channels.items():
+            yield (*labels, transport), channels
 
 
 def collective_verdict(status: HostStatus) -> Iterator[Sample]:

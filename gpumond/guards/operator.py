@@ -26,12 +26,7 @@ class PauseGuard:
         pause = self._read()
         if pause is None:
             return GuardReport(self.name, is_clear=True, evidence="not paused")
-        why = f": {pause.reason}" if pause.reason else ""
-        return GuardReport(
-            self.name,
-            is_clear=False,
-            evidence=f"paused by {pause.by} since {pause.at.isoformat(timespec='seconds')}{why}",
-        )
+        return GuardReport(self.name, is_clear=False, evidence=str(pause))
 
 
 class InhibitGuard:

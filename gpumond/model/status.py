@@ -89,12 +89,27 @@ class CollectiveVerdict:
 
 
 @dataclass(frozen=True, slots=True)
+class CollectiveTransport:
+    """How NCCL moved the data of a collective: channels by transport (model/transport.py)."""
+
+    sweep: str
+    engine: Engine
+    gpu_set: str
+    collective: Collective
+    channels: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
 class Pause:
     """No sweep starts until somebody resumes."""
 
     at: datetime
     by: str
     reason: str
+
+    def __str__(self) -> str:
+        why = f": {self.reason}" if self.reason else ""
+        return f"paused by {self.by} since {self.at.isoformat(timespec='seconds')}{why}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +140,7 @@ class HostStatus:
     sweeps: tuple[SweepStatus, ...] = ()
     points: tuple[LatestPoint, ...] = ()
     verdicts: tuple[CollectiveVerdict, ...] = ()
+    transports: tuple[CollectiveTransport, ...] = ()
     heartbeat_at: datetime | None = None
     config_loaded_at: datetime | None = None
     is_config_current: bool = True

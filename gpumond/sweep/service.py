@@ -29,6 +29,10 @@ from gpumond.sweep.selection import select_points
 log = get_logger("sweep")
 
 
+RESUMED = "sweeps are no longer paused"
+NOT_PAUSED = "sweeps were not paused"
+
+
 @dataclass(frozen=True, slots=True)
 class Cadence:
     """How often a sweep should run, in seconds; what "overdue" is measured against."""
@@ -81,7 +85,10 @@ class SweepService:
         """Put on the board what the store knows: after a restart the same series with the same values."""
         sweeps = tuple(self._restored(name, spec) for name, spec in self._specs.items())
         self._publish_results()
-        self._board.update(lambda status: replace(status, sweeps=tuple(_with_state(sweeps, status))))
+        pause = self._context.store.pause()
+        self._board.update(
+            lambda status: replace(status, sweeps=tuple(_with_state(sweeps, status)), pause=pause)
+        )
 
     def set_due(self, name: str, due_at: datetime | None) -> None:
         self._change(name, lambda sweep: replace(sweep, due_at=due_at))
@@ -117,6 +124,20 @@ class SweepService:
             if self._cancellation is not None:
                 self._cancellation.cancel(reason=reason)
 
+    def pause(self, *, by: str, reason: str) -> str:
+        """Start nothing until `resume`, and end what runs. The answer is a sentence."""
+        pause = self._context.store.set_pause(by=by, reason=reason)
+        self._board.update(lambda status: replace(status, pause=pause))
+        with self._lock:
+            if self._cancellation is not None:
+                self._cancellation.cancel(reason=str(pause))
+        return str(pause)
+
+    def resume(self) -> str:
+        was_paused = self._context.store.clear_pause()
+        self._board.update(lambda status: replace(status, pause=None))
+        return RESUMED if was_paused else NOT_PAUSED
+
     def _on_event(self, event: SweepEvent) -> None:
         match event:
             case SweepStarted(sweep):
@@ -124,6 +145,7 @@ class SweepService:
             case RunFinished():
                 self._publish_results()
             case SweepFinished(sweep):
+                self._publish_results()
                 history = self._context.store.sweep_history(sweep.name)
                 self._change(
                     sweep.name, lambda status: _with_history(replace(status, running_since=None), history)
@@ -153,7 +175,12 @@ class SweepService:
         # Read first: nobody may wait for the disk under the board's lock.
         store = self._context.store
         points, verdicts = select_points(store.latest_points()), store.latest_verdicts()
-        self._board.update(lambda status: replace(status, points=points, verdicts=verdicts))
+        findings, preemptions = store.findings(), store.preemptions()
+        self._board.update(
+            lambda status: replace(
+                status, points=points, verdicts=verdicts, findings=findings, preemptions=preemptions
+            )
+        )
 
 
 def _with_history(sweep: SweepStatus, history: SweepHistory) -> SweepStatus:

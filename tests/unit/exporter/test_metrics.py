@@ -104,7 +104,9 @@ class TestBothFormats:
 def test_every_family_of_the_table_has_a_sample_on_a_full_host():
     running = replace(fakes.sweep(), running_since=fakes.NOW)
     text = render(replace(fakes.two_gpu_status(), sweeps=(running,)))
-    assert {name for name, _ in series(text)} == {f.name for f in (*STEADY, *AT_SCRAPE)} | set(PROCESS)
+    assert {name for name, _ in series(text)} == {
+        name for f in (*STEADY, *AT_SCRAPE) for name in f.sample_names
+    } | set(PROCESS)
 
 
 def test_the_budget_of_series_holds_on_the_largest_host_that_it_is_meant_for():
@@ -249,7 +251,9 @@ def statuses(draw):
 def test_no_name_spoils_a_scrape_or_forges_a_series(status, form):
     found = series(render(status, form))  # fails on a series twice and on text that does not parse
     assert found["gpumond_gpus", frozenset()] == 2
-    assert {name for name, _ in found} <= {f.name for f in (*STEADY, *AT_SCRAPE)} | set(PROCESS)
+    assert {name for name, _ in found} <= {
+        name for f in (*STEADY, *AT_SCRAPE) for name in f.sample_names
+    } | set(PROCESS)
 
 
 def test_families_are_the_library_s_metrics():
