@@ -24,9 +24,13 @@ COMMANDS = {
     "sweep": "gpumond.cli.sweep",
     "pause": "gpumond.cli.pause",
     "resume": "gpumond.cli.resume",
+    "sanity": "gpumond.cli.sanity",
     "history": "gpumond.cli.history",
+    "import": "gpumond.cli.import_log",
     "schedule": "gpumond.cli.schedule",
     "parse": "gpumond.cli.parse",
+    "judge": "gpumond.cli.judge",
+    "reference": "gpumond.cli.reference",
     "doctor": "gpumond.cli.doctor",
     "check-config": "gpumond.cli.check_config",
 }

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
+from gpumond.model.change import Level
+
 
 class FindingKind(StrEnum):
     """What is wrong. The word is a label of `gpumond_finding` and the name of a runbook."""
@@ -21,12 +23,6 @@ class FindingKind(StrEnum):
     BASELINE_CANDIDATE = (
         "baseline_candidate"  # an input changed: a new normal is learned, or waits for a person
     )
-
-
-class Level(StrEnum):
-    INFO = "info"
-    WARNING = "warning"
-    CRITICAL = "critical"
 
 
 LEVELS = {
