@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
 from gpumond.model.benchmark import Placement, Point
-from gpumond.model.run import Run, Sweep
+from gpumond.model.run import Purpose, Run, Sweep
 
 NOTHING = "-"
 _BINARY_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
@@ -51,13 +51,14 @@ def render_run(run: Run) -> str:
         ("ended", _both_times(run.ended_at) if run.ended_at else "not yet"),
         ("duration", NOTHING if run.duration_seconds is None else f"{run.duration_seconds:.1f} s"),
         ("engine", _engine(run)),
-        ("collective", run.collective.value),
+        ("collective", _what(run)),
         ("GPU set", run.gpu_set.name),
         *(("GPU", uuid) for uuid in run.gpu_set.uuids),
         ("verdict", _verdict(run)),
         ("detail", run.detail or NOTHING),
         ("cause", _cause(run)),
         ("text", run.outcome or "nothing was read"),
+        ("transport", run.transport.summary if run.transport else NOTHING),
         ("parameters", run.parameters_hash),
         ("command", shlex.join(run.command)),
         *(("environment", f"{name}={shlex.quote(value)}") for name, value in sorted(run.environment.items())),
@@ -114,7 +115,7 @@ def _run_cells(run: Run) -> tuple[str, ...]:
         _local(run.started_at),
         run.sweep,
         run.gpu_set.name,
-        run.collective.value,
+        _what(run),
         human_size(largest.size_bytes) if largest else NOTHING,
         _gigabytes(largest.busbw_bytes_per_second) if largest else NOTHING,
         _count(wrong_elements(run.points)),
@@ -122,6 +123,12 @@ def _run_cells(run: Run) -> tuple[str, ...]:
         run.cause.value if run.cause else NOTHING,
         run.id,
     )
+
+
+def _what(run: Run) -> str:
+    """The collective, and why it ran where that was not to measure it."""
+    is_measurement = run.purpose in (Purpose.MEASUREMENT, Purpose.IMPORTED)
+    return run.collective.value if is_measurement else f"{run.collective.value}:{run.purpose.value}"
 
 
 def _sweep_cells(sweep: Sweep) -> tuple[str, ...]:

@@ -42,7 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     name = "standard input" if arguments.file == "-" else arguments.file
-    with _opened(arguments.file) as stream:
+    with open_log(arguments.file) as stream:
         parsed, is_empty = _read(stream, name)
     if arguments.json:
         print(codec.encode(parsed, indent=2).decode())
@@ -67,7 +67,7 @@ class _Source(Protocol):
 
 
 @contextlib.contextmanager
-def _opened(path: str) -> Iterator[_Source]:
+def open_log(path: str) -> Iterator[_Source]:
     if path == "-":
         yield sys.stdin.buffer
         return
@@ -89,8 +89,8 @@ def _unreadable(path: str, error: OSError | ValueError) -> UsageError:
 def _read(stream: _Source, name: str) -> tuple[ParsedOutput, bool]:
     """(what the stream says, whether it is empty). Raises UsageError where it is no text or has no end."""
     reader = Reader()
-    head = _chunk(stream, name)
-    _refuse_binary(head, name)
+    head = read_chunk(stream, name)
+    refuse_binary(head, name)
     decoder = decoder_for(head[:4])
     size, chunk, has_broken_text = 0, head, False
     while chunk:
@@ -100,21 +100,21 @@ def _read(stream: _Source, name: str) -> tuple[ParsedOutput, bool]:
         text = decoder.decode(chunk)
         has_broken_text |= "\ufffd" in text
         reader.feed(text)
-        chunk = _chunk(stream, name)
+        chunk = read_chunk(stream, name)
     reader.feed(decoder.decode(b"", final=True))
     if has_broken_text:
         print(f"note: {name} is not all UTF-8; what cannot be read is taken as \ufffd", file=sys.stderr)
     return reader.finish(), not head
 
 
-def _chunk(stream: _Source, name: str) -> bytes:
+def read_chunk(stream: _Source, name: str) -> bytes:
     try:
         return stream.read(_CHUNK_BYTES) or b""
     except OSError as error:
         raise _unreadable(name, error) from error
 
 
-def _refuse_binary(head: bytes, name: str) -> None:
+def refuse_binary(head: bytes, name: str) -> None:
     if head.startswith(_GZIP):
         raise UsageError(f"{name} is compressed", hint="Unpack it first: zcat FILE | gpumond parse -")
     if head.startswith(_UTF16):

@@ -151,14 +151,14 @@ def _with_manual_sweep(config: Config, given: dict[str, object]) -> Config:
 def _measure(config: Config, name: str, store: Store, clock: Clock, display: SweepDisplay) -> SweepReport:
     end_abandoned(store, config.benchmark.lock_file, clock)
     launcher = make_launcher(config, clock)
-    context = make_sweep_context(config, store=store, clock=clock, take_snapshot=lambda: _snapshot(launcher))
+    context = make_sweep_context(config, store=store, clock=clock, take_snapshot=lambda: fresh_snapshot(launcher))
     cancellation = Cancellation()
-    with display, _cancel_on_signal(cancellation):
+    with display, cancel_on_signal(cancellation):
         runner = SweepRunner(context, on_event=display.show)
         return runner.run(sweep_specs(config)[name], trigger=Trigger.COMMAND, cancellation=cancellation)
 
 
-def _snapshot(launcher: ProbeLauncher) -> Snapshot:
+def fresh_snapshot(launcher: ProbeLauncher) -> Snapshot:
     result = launcher.take()
     if result.snapshot is None:
         raise NotEvaluatedError(f"no topology snapshot: {result.detail}")
@@ -170,7 +170,7 @@ def _snapshot(launcher: ProbeLauncher) -> Snapshot:
 
 
 @contextlib.contextmanager
-def _cancel_on_signal(cancellation: Cancellation) -> Iterator[None]:
+def cancel_on_signal(cancellation: Cancellation) -> Iterator[None]:
     def on_signal(number: int, _frame: FrameType | None) -> None:
         cancellation.cancel(reason=f"interrupted by {signal.Signals(number).name}")
 

@@ -17,7 +17,14 @@ from gpumond.model.change import OpenChange
 from gpumond.model.finding import Finding, FindingKind
 from gpumond.model.identity import RunId
 from gpumond.model.run import Run, SeriesKey, Sweep
-from gpumond.model.status import CollectiveVerdict, DurationCounts, InventoryEntry, LatestPoint, Pause
+from gpumond.model.status import (
+    CollectiveTransport,
+    CollectiveVerdict,
+    DurationCounts,
+    InventoryEntry,
+    LatestPoint,
+    Pause,
+)
 from gpumond.model.topology import Snapshot
 from gpumond.store import changes, decisions, findings, latest, requests, runs, snapshots, tallies
 from gpumond.store.records import (
@@ -171,6 +178,16 @@ class History:
             runs.replace_points(session, number, run)
             runs.write_output(session, number, output)
 
+    def import_run(self, sweep: Sweep, run: Run, *, output: bytes) -> None:
+        """Store what somebody else measured: a sweep of one run, both ended, that counts nowhere."""
+        if run.ended_at is None or sweep.ended_at is None:
+            raise ValueError(f"run {run.id} has not ended")
+        with self._transactions.writing() as session:
+            runs.write_sweep(session, sweep)
+            number = runs.write_run(session, run)
+            runs.replace_points(session, number, run)
+            runs.write_output(session, number, output)
+
     def open_runs(self) -> tuple[Run, ...]:
         """Runs without an end, newest first; at the start of a daemon: left by a dead one."""
         with self._transactions.reading() as session:
@@ -224,6 +241,11 @@ class History:
         """The newest value of every exported series, once each (gpumond/store/latest.py has the rule)."""
         with self._transactions.reading() as session:
             return latest.read_latest_points(session)
+
+    def latest_transports(self) -> tuple[CollectiveTransport, ...]:
+        """How NCCL moved the data in the newest usable run of each collective that says so."""
+        with self._transactions.reading() as session:
+            return latest.read_latest_transports(session)
 
     def latest_verdicts(self) -> tuple[CollectiveVerdict, ...]:
         """The worst verdict on each collective in the newest sweep that ran it."""

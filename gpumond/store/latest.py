@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from gpumond.codec import decode
 from gpumond.model.benchmark import Collective, Placement
 from gpumond.model.identity import RunId
 from gpumond.model.run import Engine, SeriesKey, Verdict
-from gpumond.model.status import CollectiveVerdict, LatestPoint
+from gpumond.model.status import CollectiveTransport, CollectiveVerdict, LatestPoint
+from gpumond.model.transport import TransportReport
 from gpumond.store.records import SeriesPoint
 from gpumond.store.runs import find_series
 from gpumond.store.session import Row, Session, from_microseconds, to_microseconds
@@ -74,6 +76,16 @@ ranked AS (
 SELECT * FROM ranked WHERE place = 1 ORDER BY sweep, engine, gpu_set, collective
 """
 
+_LATEST_TRANSPORTS = f"""
+WITH newest AS (
+  SELECT sweep, engine, gpu_set, collective, max(number) AS number
+  FROM run INDEXED BY run_usable WHERE {_USABLE} GROUP BY sweep, engine, gpu_set, collective
+)
+SELECT run.sweep, run.engine, run.gpu_set, run.collective, run.transport
+FROM newest CROSS JOIN run ON run.number = newest.number WHERE run.transport IS NOT NULL
+ORDER BY run.sweep, run.engine, run.gpu_set, run.collective
+"""  # noqa: S608 - constants
+
 _SERIES = f"""
 SELECT run.id, run.ended_at_us, run.verdict, run.reason, ({_USABLE}) AS is_usable, point.time_seconds,
   point.algbw_bytes_per_second, point.busbw_bytes_per_second, point.wrong_elements
@@ -97,6 +109,19 @@ def read_latest_verdicts(session: Session) -> tuple[CollectiveVerdict, ...]:
             reason=row["reason"],
         )
         for row in session.execute(_LATEST_VERDICTS)
+    )
+
+
+def read_latest_transports(session: Session) -> tuple[CollectiveTransport, ...]:
+    return tuple(
+        CollectiveTransport(
+            sweep=row["sweep"],
+            engine=Engine(row["engine"]),
+            gpu_set=row["gpu_set"],
+            collective=Collective(row["collective"]),
+            channels=decode(TransportReport, row["transport"]).channels,
+        )
+        for row in session.execute(_LATEST_TRANSPORTS)
     )
 
 

@@ -175,10 +175,16 @@ class SweepService:
         # Read first: nobody may wait for the disk under the board's lock.
         store = self._context.store
         points, verdicts = select_points(store.latest_points()), store.latest_verdicts()
+        transports = store.latest_transports()
         findings, preemptions = store.findings(), store.preemptions()
         self._board.update(
             lambda status: replace(
-                status, points=points, verdicts=verdicts, findings=findings, preemptions=preemptions
+                status,
+                points=points,
+                verdicts=verdicts,
+                transports=transports,
+                findings=findings,
+                preemptions=preemptions,
             )
         )
 

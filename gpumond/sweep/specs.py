@@ -21,6 +21,11 @@ def sweep_specs(config: Config) -> dict[str, SweepSpec]:
     return {sweep.name: _spec_of(sweep, config) for sweep in config.sweeps}
 
 
+def shared_parameters(config: Config) -> Parameters:
+    """Those of a sweep that sets none itself."""
+    return _spec_of(SweepConfig(name="none"), config).parameters
+
+
 def _spec_of(sweep: SweepConfig, config: Config) -> SweepSpec:
     return SweepSpec(
         name=sweep.name,
