@@ -113,16 +113,20 @@ def _is_certain(host: AdvisedHost, members: Sequence[str], tier: Tier) -> bool:
 
 
 def _cliques(names: Sequence[str], neighbours: _Neighbours) -> list[tuple[str, ...]]:
-    """Sets of at least two in which everybody is everybody's neighbour; the largest first, greedily."""
+    """Sets of at least two in which all are neighbours: the largest first, and the best linked of equals. Greedy."""
     order = {name: place for place, name in enumerate(names)}
     left, cliques = list(names), list[tuple[str, ...]]()
     while True:
         grown = [_grow(name, set(left), neighbours, order) for name in left]
-        best = max(grown, key=len, default=())
+        best = max(grown, key=lambda clique: (len(clique), _links_in(clique, neighbours)), default=())
         if len(best) < 2:  # noqa: PLR2004 - one GPU is no group
             return cliques
         cliques.append(tuple(sorted(best, key=order.__getitem__)))
         left = [name for name in left if name not in best]
+
+
+def _links_in(clique: Sequence[str], neighbours: _Neighbours) -> int:
+    return sum(neighbours[one][other] for one, other in combinations(clique, 2))
 
 
 def _grow(seed: str, allowed: set[str], neighbours: _Neighbours, order: Mapping[str, int]) -> tuple[str, ...]:

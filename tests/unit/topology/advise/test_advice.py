@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpumond.model.reading import NOT_SUPPORTED, Unreadable, UnreadableReason, Value
-from gpumond.model.topology import P2pStatus, SilentGpu, Vendor
+from gpumond.model.topology import P2pStatus, PathLevel, SilentGpu, Vendor
 from gpumond.model.topology_text import TopologyText, Way
 from gpumond.parsers.topology_text import parse_topology_text
 from gpumond.simulate.faults import parse_fault
@@ -139,6 +139,14 @@ def test_nothing_is_wrong_with_a_healthy_host(name):
 @pytest.mark.parametrize("case", ["01", "05", "09", "13", "18"])
 def test_nothing_is_wrong_with_how_a_board_is_wired(case):
     assert said(pasted(case), Topic.CHECK_FIRST) == []
+
+
+def test_bridges_of_other_sizes_are_no_link_that_is_down():
+    text = "\tGPU0\tGPU1\tGPU2\tGPU3\nGPU0\tX\tNV12\tSYS\tSYS\nGPU1\tNV12\tX\tSYS\tSYS\n"
+    text += "GPU2\tSYS\tSYS\tX\tNV4\nGPU3\tSYS\tSYS\tNV4\tX\n"
+    host = host_of_text(parse_topology_text(text))
+    assert [group.gpus for group in advise(host).groups] == [("GPU0", "GPU1"), ("GPU2", "GPU3")]
+    assert said(host, Topic.CHECK_FIRST) == []
 
 
 def test_a_fabric_that_is_not_up():
@@ -315,6 +323,14 @@ def test_a_port_that_is_down_is_not_used():
     lines = said(named("hgx-h100-8", "nic_down,nic=mlx5_2"), Topic.NIC)
     assert lines[2] == "GPU2: mlx5_0."
     assert not any("mlx5_2" in line for line in lines)
+
+
+def test_gpus_spread_over_nics_that_are_equally_near():
+    snapshot = snapshot_of("hgx-h100-8")
+    everywhere = {gpu.uuid: PathLevel.PXB for gpu in snapshot.gpus}
+    nics = tuple(replace(nic, levels=everywhere) for nic in snapshot.nics[:2])
+    lines = said(host_of_snapshot(replace(snapshot, nics=nics)), Topic.NIC)
+    assert lines[:8] == [f"GPU{number}: mlx5_{number % 2}." for number in range(8)]
 
 
 def test_a_nic_across_the_sockets_is_nobody_s():

@@ -111,6 +111,19 @@ def test_beside_a_bridge_the_cpu_is_no_link():
     ]
 
 
+@pytest.mark.parametrize(
+    ("links", "groups"),
+    [
+        ({(0, 1): 1, (0, 2): 4}, [("GPU0", "GPU2"), ("GPU1",)]),
+        ({(0, 1): 1, (1, 2): 4}, [("GPU0",), ("GPU1", "GPU2")]),
+        ({(0, 1): 4, (2, 3): 1, (0, 2): 1, (0, 3): 1}, [("GPU0", "GPU2", "GPU3"), ("GPU1",)]),
+    ],
+)
+def test_the_better_linked_go_together(links, groups):
+    host = host_of(4 if (2, 3) in links else 3, {pair: nvlink(count) for pair, count in links.items()})
+    assert [group.gpus for group in cheap_groups(host)] == groups
+
+
 def test_ranks_are_of_one_product_and_whole():
     host = host_of(3, dict.fromkeys(combinations(range(3), 2), nvlink(4)))
     other = replace(host, gpus=(replace(host.gpus[0], model="A100"), *host.gpus[1:]))
