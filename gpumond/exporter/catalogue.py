@@ -299,7 +299,7 @@ _RESULTS: tuple[Family[HostStatus], ...] = (
     ),
     _PER_RESULT.family(
         "collective_busbw_expected_bytes_per_second",
-        "What a ring of these GPUs should reach at sizes from 1 GiB. The basis model multiplies the NVLinks that are up"
+        "What a ring of these GPUs should reach at sizes from 1 GiB. The basis model multiplies the links that are up"
         " by published constants; an all_reduce by NVLS goes beyond it. No sample where no constant has a source.",
         expected.busbw_expected,
         labels=("basis",),
