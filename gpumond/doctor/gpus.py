@@ -62,7 +62,7 @@ def _check_amd(snapshot: Snapshot) -> Iterator[Check]:
     library = snapshot.host.driver_library_version
     if isinstance(library, Unreadable):
         yield Check(
-            "amdsmi",
+            "ROCm library",
             Level.WARNING,
             f"{library.detail}; only links and identity are read, from the kernel driver",
             "Install amd-smi-lib of the installed ROCm, or set ROCM_PATH.",
