@@ -165,6 +165,7 @@ class Executor:
         """A look that began after the end shows whoever was there before it; after a preemption, until all is clear."""
         clock = self._context.clock
         ended_at = clock.monotonic()
+        observer.end(ended_at)
         if self._watch.look_after(ended_at) is None:
             observer.lose("there was no look after its end")
         while observer.has_foreign and not observer.is_clear:

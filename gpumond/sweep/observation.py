@@ -51,12 +51,18 @@ class RunObserver:
         self._doubt = ""
         self._foreign: tuple[ForeignProcess, ...] = ()
         self._foreign_at = 0.0
+        self._ended_at: float | None = None
         self._clear_at: float | None = None
 
     @property
     def is_clear(self) -> bool:
-        """After somebody came: the driver lists none of ours any more."""
+        """After the end: the driver lists none of ours any more."""
         return self._clear_at is not None
+
+    def end(self, at: float) -> None:
+        """Nothing is left of the benchmark."""
+        with self._lock:
+            self._ended_at = at
 
     @property
     def has_foreign(self) -> bool:
@@ -72,7 +78,8 @@ class RunObserver:
                 self._cancellation.cancel(grace_seconds=0, reason=f"preempted by {presence}")
             elif presence.doubts:
                 self._lose("; ".join(presence.doubts[:4]))
-            if self._foreign and self._clear_at is None and not presence.own_pids:
+            is_after_end = self._ended_at is not None and look.at_seconds >= self._ended_at
+            if is_after_end and self._clear_at is None and not presence.own_pids:
                 self._clear_at = look.at_seconds
             for gpu in look.gpus:
                 if gpu.load is not None and gpu.uuid in self._loads:
