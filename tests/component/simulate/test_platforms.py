@@ -1,4 +1,4 @@
-"""Every platform end to end: a scenario, the fake driver library, the real probe, and what follows from its snapshot."""
+"""Every platform end to end: a scenario, the fake library of its driver, the real probe, and what follows from its snapshot."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from gpumond import codec
-from gpumond.model.topology import Snapshot
+from gpumond.model.topology import Snapshot, Vendor
 from gpumond.simulate.scenario import load_scenario
 from gpumond.simulate.sysfs import write_sysfs
 from gpumond.topology.advise.advice import advise
@@ -49,6 +49,8 @@ PLATFORMS = {
     "rtx5090-2-no-p2p": ("pcie-no-p2p", None, NO_P2P, "one copy, PP6, on 3 hosts like this"),
     "rtx4090-4-no-p2p": ("pcie-no-p2p", None, NO_P2P, "one copy, PP8, on 2 hosts like this"),
     "rtx4080-10-no-p2p": ("pcie-no-p2p", None, NO_P2P, None),
+    "mi300x-8": ("xgmi", 312.5, ("TP8 inside GPU0-GPU7.",), "8 copies"),
+    "mi355x-8": ("xgmi", None, ("TP8 inside GPU0-GPU7.",), "8 copies"),
     "gh200-1": (
         "unknown",
         None,
@@ -59,15 +61,16 @@ PLATFORMS = {
 
 
 @pytest.fixture
-def probed(fake_nvml, tmp_path):
+def probed(fake_nvml, fake_amdsmi, tmp_path):
     """`probed(name)` -> the snapshot that the real probe takes of that host."""
 
     def take(name):
         scenario = load_scenario(name)
         roots = write_sysfs(scenario, tmp_path)
+        fake = fake_amdsmi if scenario.vendor is Vendor.AMD else fake_nvml
         document = subprocess.run(
             [sys.executable, "-m", "gpumond.probe", "--sysfs", roots.sysfs, "--proc", roots.proc],
-            env=os.environ | fake_nvml.environment(scenario),
+            env=os.environ | fake.environment(scenario),
             capture_output=True,
             check=True,
             timeout=60,
