@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 
 from gpumond.exporter.catalogue import AT_SCRAPE, PROCESS, STEADY
@@ -45,3 +46,7 @@ def _rows(family: Family[HostStatus] | Family[Scrape]) -> Iterator[str]:
 def _process_section() -> str:
     names = "\n".join(f"- `{name}`" for name in PROCESS)
     return f"## Process\n\nOf the daemon itself, as every Prometheus client has them, read at the moment of the scrape:\n\n{names}\n"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(render_markdown())
