@@ -76,7 +76,7 @@ def _rows(alerts: list[dict[str, Any]], recorded: dict[str, str]) -> Iterator[st
 
 
 def _severity(text: str) -> str:
-    return "that of the change" if "$labels.level" in text else text
+    return "that of the finding" if "$labels.level" in text else text
 
 
 def page() -> str:

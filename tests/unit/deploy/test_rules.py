@@ -9,7 +9,7 @@ import yaml
 
 from gpumond.exporter.catalogue import AT_SCRAPE, STEADY
 from gpumond.model.change import ChangeKind
-from gpumond.model.finding import Level
+from gpumond.model.finding import FindingKind, Level
 from gpumond.model.run import Verdict
 
 ROOT = Path(__file__).parents[3]
@@ -22,6 +22,7 @@ NAMES = sorted({rule["alert"] for rule in ALERTS})
 WITHOUT_HOST = ("GpumondAbsent", "GpumondWatchdog")
 """They are about no host: there is nothing to name and nobody to keep quiet."""
 
+SELECTORS = re.compile(r"\b(gpumond_\w+)\{([^}]*)\}")
 LABELS = {family.name: {*family.labels, "job", "instance"} for family in (*STEADY, *AT_SCRAPE)}
 
 
@@ -49,15 +50,27 @@ def test_every_metric_of_a_rule_exists():
 
 def test_every_label_that_a_rule_selects_by_exists():
     for rule in RULES:
-        for name, matchers in re.findall(r"\b(gpumond_\w+)\{([^}]*)\}", rule["expr"]):
+        for name, matchers in SELECTORS.findall(rule["expr"]):
             assert set(re.findall(r"(\w+)\s*(?:=|!=|=~|!~)", matchers)) <= LABELS[name], rule
 
 
+WORDS = {
+    ("gpumond_topology_open_changes", "kind"): ChangeKind,
+    ("gpumond_finding", "kind"): FindingKind,
+    ("gpumond_collective_verdict", "verdict"): Verdict,
+}
+
+
 def test_every_word_that_a_rule_selects_by_exists():
-    words = {"kind": ChangeKind, "level": Level, "verdict": Verdict}
+    seen = set()
     for rule in RULES:
-        for label, value in re.findall(r'\b(kind|level|verdict)(?:=~|!~|!=|=)"([^"]*)"', rule["expr"]):
-            assert set(value.split("|")) <= set(words[label]), rule
+        for metric, matchers in SELECTORS.findall(rule["expr"]):
+            for label, value in re.findall(r'(\w+)(?:=~|!~|!=|=)"([^"]*)"', matchers):
+                if label in ("kind", "level", "verdict"):
+                    words = Level if label == "level" else WORDS[metric, label]
+                    assert set(value.split("|")) <= set(words), rule
+                    seen.add(metric)
+    assert seen == {"gpumond_topology_open_changes", "gpumond_finding"}
 
 
 @pytest.mark.parametrize("name", NAMES)
