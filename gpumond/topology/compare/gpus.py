@@ -15,7 +15,7 @@ from gpumond.model.reading import Reading, Value
 from gpumond.model.topology import Gpu
 from gpumond.topology.compare.culprits import Finding, gpu_names, merged
 from gpumond.topology.compare.matching import Comparison, Twin, changed
-from gpumond.topology.fabric import STATE_NOT_SUPPORTED, faults_of, is_registering
+from gpumond.topology.fabric import STATE_COMPLETED, STATE_NOT_SUPPORTED, faults_of, is_registering
 
 T = TypeVar("T")
 Findings: TypeAlias = Iterator[Finding]
@@ -161,7 +161,8 @@ def _fabric_clique(twin: Twin[Gpu], comparison: Comparison) -> Findings:
     if fabrics is None or not comparison.is_same_boot or not comparison.is_same_driver:
         return
     cliques = tuple(f"clique {fabric.clique_id} of {fabric.cluster_uuid}" for fabric in fabrics)
-    if cliques[0] != cliques[1] and not any(faults_of(fabric) for fabric in fabrics):
+    is_sound = all(fabric.state == STATE_COMPLETED and not faults_of(fabric) for fabric in fabrics)
+    if cliques[0] != cliques[1] and is_sound:
         what = f"NVLink fabric: {cliques[1]}, accepted is {cliques[0]}"
         yield Finding(ChangeKind.FABRIC_CLIQUE, Level.INFO, what, *cliques)
 

@@ -125,7 +125,9 @@ def is_direct(label: str) -> bool:
 
 
 def _distance(label: str) -> int:
-    """More is worse, among NVLink labels and among PCIe labels. Two xGMI labels never differ."""
+    """More is worse, among labels that are direct and among those that are not. No host has both NVLink and xGMI."""
+    if label == _XGMI:
+        return 0
     match = _NVLINK.fullmatch(label)
     return -int(match[1]) if match else _LEVELS.index(PathLevel(label))
 
