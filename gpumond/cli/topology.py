@@ -16,6 +16,7 @@ from gpumond import codec
 from gpumond.cli.options import add_config_option, load_config
 from gpumond.cli.paste import read_text, snapshot_in
 from gpumond.cli.topology_file import show_text
+from gpumond.cli.topology_words import add_words, run_word
 from gpumond.clock import SystemClock
 from gpumond.errors import ExitCode, GpumondError, HostError, NotEvaluatedError
 from gpumond.model.identity import GpuUuid
@@ -77,9 +78,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--json", action="store_true", help="print the snapshot and the labels as JSON")
     add_config_option(parser)
+    add_words(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
+    if arguments.word is not None:
+        return run_word(arguments)
     if arguments.file is not None:
         return _run_from_file(arguments.file, as_json=arguments.json)
     shown = _stored(arguments.config) if arguments.stored else _Shown(take_snapshot(arguments.simulate))
@@ -125,6 +129,11 @@ def take_snapshot(scenario: str | None) -> Snapshot:
         deadline_seconds=DEADLINE_SECONDS,
         clock=SystemClock(),
     )
+    return snapshot_by(launcher)
+
+
+def snapshot_by(launcher: ProbeLauncher) -> Snapshot:
+    """The same by a launcher that is there already."""
     result = launcher.take()
     if result.snapshot is None:
         raise _error_of(result)
