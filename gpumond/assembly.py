@@ -12,7 +12,7 @@ from functools import cache, partial
 from pathlib import Path
 
 from gpumond.clock import Clock
-from gpumond.config.guards_schema import SlurmMode
+from gpumond.config.guards_schema import SlurmConfig, SlurmMode
 from gpumond.config.schema import Config
 from gpumond.errors import NotEvaluatedError
 from gpumond.guards.operator import CommandGuard, InhibitGuard, PauseGuard
@@ -32,7 +32,11 @@ from gpumond.sweep.engines.nccl4py import Nccl4pyEngine
 from gpumond.sweep.engines.nccl_tests import NcclTests
 from gpumond.sweep.engines.simulated import SimulatedBenchmark
 from gpumond.sweep.engines.torch import TorchEngine
+from gpumond.sweep.events import SweepEvent
 from gpumond.sweep.plan import Step
+from gpumond.sweep.runner import SweepRunner
+from gpumond.sweep.service import Runner
+from gpumond.sweep.slurm_job import SlurmJobRunner, SlurmJobSettings
 from gpumond.sweep.specs import gpu_set_rules
 from gpumond.sweep.watch import WatchCommand
 
@@ -173,5 +177,59 @@ def make_sweep_context(
         watch_for=partial(watch_command, config),
         quiet=_quiet_policy(config, quiet_log or QuietLog()),
         guards=make_guards(config, store=store, clock=clock, own_job=own_job),
+        own_job=own_job,
         allowed_processes=frozenset(config.guards.allowed_processes),
+    )
+
+
+def make_runner(
+    config: Config,
+    context: SweepContext,
+    *,
+    on_event: Callable[[SweepEvent], None],
+    config_file: Path | None,
+    count_gpus: Callable[[], int],
+) -> Runner:
+    """What runs sweeps on this host: we ourselves, or, where Slurm gives the GPUs out, a job of Slurm's."""
+    slurm = config.guards.slurm
+    if slurm is None or slurm.mode is not SlurmMode.JOB or context.own_job:
+        return SweepRunner(context, on_event=on_event)
+    return SlurmJobRunner(
+        _job_settings(config, slurm, context.clock, config_file=config_file, count_gpus=count_gpus),
+        store=context.store,
+        clock=context.clock,
+        lock_file=context.lock_file,
+        work_directory=context.work_directory,
+        on_event=on_event,
+    )
+
+
+def _job_settings(
+    config: Config,
+    slurm: SlurmConfig,
+    clock: Clock,
+    *,
+    config_file: Path | None,
+    count_gpus: Callable[[], int],
+) -> SlurmJobSettings:
+    environment = helper_environment(os.environ) | probe_environment(os.environ)
+    options = {
+        "--partition": slurm.partition,
+        "--account": slurm.account,
+        "--qos": slurm.qos,
+        "--nice": slurm.nice,
+    }
+    return SlurmJobSettings(
+        node=slurm_node(config),
+        submit_arguments=(
+            *(f"{name}={value}" for name, value in options.items() if value is not None),
+            *slurm.submit_arguments,
+        ),
+        inside_command=(sys.executable, "-I", "-m", "gpumond", "sweep"),
+        inside_options=() if config_file is None else (f"--config={config_file.absolute()}",),
+        exported=tuple(sorted(environment)),
+        wait_seconds=slurm.wait,
+        count_gpus=count_gpus,
+        gres=slurm.gres,
+        ask=partial(ask, environment=environment, deadline_seconds=slurm.deadline, clock=clock),
     )

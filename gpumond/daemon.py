@@ -19,7 +19,7 @@ from pathlib import Path
 from types import FrameType
 
 from gpumond import __version__
-from gpumond.assembly import daemon_lock_file, make_launcher, make_sweep_context
+from gpumond.assembly import daemon_lock_file, make_launcher, make_runner, make_sweep_context
 from gpumond.board import StatusBoard
 from gpumond.clock import Clock
 from gpumond.config.load import diff, load
@@ -43,7 +43,7 @@ from gpumond.store.sqlite import Store
 from gpumond.sweep.context import SweepContext, new_run_id
 from gpumond.sweep.plan import resolve_gpu_sets
 from gpumond.sweep.recovery import end_abandoned
-from gpumond.sweep.service import SweepService
+from gpumond.sweep.service import RunnerFactory, SweepService
 from gpumond.sweep.specs import gpu_set_rules, sweep_specs
 from gpumond.systemd import Notifier
 from gpumond.timetable import appointment_of, cadence_of
@@ -145,6 +145,7 @@ class Daemon:
                 specs=sweep_specs(self._config),
                 cadences={sweep.name: cadence_of(sweep) for sweep in self._config.sweeps},
                 board=self.board,
+                runner_for=self._runner_for(self._config),
             )
             self._schedule = ScheduleEngine(self._clock, on_clock_step=lambda _seconds: self._arm_all())
             self._live()
@@ -252,7 +253,7 @@ class Daemon:
 
     def _take_snapshot(self) -> None:
         # A probe beside a benchmark costs the benchmark some of its bandwidth, and would find busy GPUs anyway.
-        if not self._sweeps.is_running:
+        if not self._sweeps.is_measuring:
             result = self._monitor.take()
             if result.snapshot is not None:
                 self._quiet_log.record_snapshot(result.snapshot, at=self._clock.monotonic())
@@ -278,6 +279,14 @@ class Daemon:
             clock=self._clock,
             take_snapshot=self._monitor.snapshot_for_sweep,
             quiet_log=self._quiet_log,
+        )
+
+    def _runner_for(self, config: Config) -> RunnerFactory:
+        return partial(
+            make_runner,
+            config,
+            config_file=self._config_file,
+            count_gpus=lambda: len(self.board.status.inventory),
         )
 
     def _arm_all(self) -> None:
@@ -311,7 +320,7 @@ class Daemon:
         )
         try:
             if appointment.starts_at is not None and appointment.starts_at <= now:
-                self._sweeps.run(name, trigger=Trigger.WINDOW)
+                self._sweeps.run(name, trigger=Trigger.WINDOW, latest_start=appointment.window_ends_at)
         finally:
             self._arm(sweep)
 
@@ -420,6 +429,7 @@ class Daemon:
             self._sweep_context(config),
             specs=sweep_specs(config),
             cadences={sweep.name: cadence_of(sweep) for sweep in config.sweeps},
+            runner_for=self._runner_for(config),
         )
         self._schedule.every("snapshot", config.snapshot.interval, self._take_snapshot, lane=Lane.MONITOR)
         self._arm_all()

@@ -32,6 +32,8 @@ class Appointment:
 
     starts_at: datetime | None
     due_at: datetime | None
+    window_ends_at: datetime | None = None
+    """Of the window in which the next try falls, unless it was refused only just now and has to wait for another."""
 
 
 def cadence_of(sweep: SweepConfig) -> Cadence:
@@ -64,6 +66,7 @@ def appointment_of(
         if planned is None
         else _not_too_soon(planned.at, planned.occurrence.end, tries, window, offset),
         due_at=due.at if due else None,
+        window_ends_at=planned.occurrence.end if planned else None,
     )
 
 

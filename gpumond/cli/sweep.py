@@ -6,13 +6,15 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import signal
 import sys
 from collections.abc import Iterator
 from types import FrameType
 
 from gpumond import codec, log
-from gpumond.assembly import daemon_lock_file, make_launcher, make_sweep_context
+from gpumond.assembly import daemon_lock_file, make_launcher, make_runner, make_sweep_context
+from gpumond.cli import dry_run
 from gpumond.cli.daemon_request import ask_daemon
 from gpumond.cli.options import add_config_option, load_config
 from gpumond.cli.progress import SweepDisplay, format_bytes, make_display
@@ -52,6 +54,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_config_option(parser)
     parser.add_argument("--json", action="store_true", help="print the report as JSON; no progress")
     parser.add_argument("--quiet", action="store_true", help="no progress")
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="print commands, seconds and what each guard says; measure nothing",
+    )
+    job = parser.add_argument_group("inside a Slurm job (guards.slurm)")
+    job.add_argument(
+        "--inside-job",
+        action="store_true",
+        help="this process is an exclusive job: measure here, beside a daemon",
+    )
+    # What the daemon that submitted the job wants it to be called.
+    job.add_argument("--sweep-id", type=RunId, help=argparse.SUPPRESS)
+    job.add_argument("--trigger", type=Trigger, default=Trigger.COMMAND, help=argparse.SUPPRESS)
     own = parser.add_argument_group("a sweep of your own, instead of a configured one")
     own.add_argument(
         "--collective",
@@ -74,8 +90,10 @@ def run(arguments: argparse.Namespace) -> int:
     daemon = holder_of(daemon_lock_file(config))
     display = make_display(is_quiet=arguments.quiet or arguments.json)
     with Store.open(config.store.directory, clock=clock) as store:
-        if daemon is None:
-            report = _measure(config, name, store, clock, display)
+        if arguments.dry_run:
+            return _dry_run(config, name, store, clock, as_json=arguments.json)
+        if daemon is None or arguments.inside_job:
+            report = _measure(config, name, store, clock, display=display, arguments=arguments)
         else:
             if name == MANUAL:
                 raise UsageError(
@@ -148,14 +166,70 @@ def _with_manual_sweep(config: Config, given: dict[str, object]) -> Config:
     return config.model_copy(update={"sweeps": (sweep,)})
 
 
-def _measure(config: Config, name: str, store: Store, clock: Clock, display: SweepDisplay) -> SweepReport:
+def _dry_run(config: Config, name: str, store: Store, clock: Clock, *, as_json: bool) -> ExitCode:
+    launcher = make_launcher(config, clock)
+    context = make_sweep_context(
+        config, store=store, clock=clock, take_snapshot=lambda: fresh_snapshot(launcher)
+    )
+    run = dry_run.dry_run(sweep_specs(config)[name], context)
+    if as_json:
+        print(codec.encode(run, indent=2).decode())
+    else:
+        dry_run.print_dry_run(run)
+    return dry_run.exit_code_of(run)
+
+
+def _measure(
+    config: Config,
+    name: str,
+    store: Store,
+    clock: Clock,
+    *,
+    display: SweepDisplay,
+    arguments: argparse.Namespace,
+) -> SweepReport:
+    own_job = _own_job(arguments)
     end_abandoned(store, config.benchmark.lock_file, clock)
     launcher = make_launcher(config, clock)
-    context = make_sweep_context(config, store=store, clock=clock, take_snapshot=lambda: fresh_snapshot(launcher))
+    context = make_sweep_context(
+        config,
+        store=store,
+        clock=clock,
+        take_snapshot=lambda: fresh_snapshot(launcher),
+        own_job=own_job,
+    )
+    runner = make_runner(
+        config,
+        context,
+        on_event=display.show,
+        config_file=arguments.config,
+        count_gpus=lambda: len(context.take_snapshot().gpus),
+    )
+    if name == MANUAL and not isinstance(runner, SweepRunner):
+        raise UsageError(
+            "Slurm gives out the GPUs of this host, and a sweep given by options cannot be submitted",
+            hint="Configure it as [[sweep]], or run it with --inside-job in an exclusive job of your own.",
+        )
     cancellation = Cancellation()
     with display, cancel_on_signal(cancellation):
-        runner = SweepRunner(context, on_event=display.show)
-        return runner.run(sweep_specs(config)[name], trigger=Trigger.COMMAND, cancellation=cancellation)
+        return runner.run(
+            sweep_specs(config)[name],
+            trigger=arguments.trigger,
+            cancellation=cancellation,
+            sweep_id=arguments.sweep_id,
+        )
+
+
+def _own_job(arguments: argparse.Namespace) -> str:
+    if not arguments.inside_job:
+        return ""
+    job = os.environ.get("SLURM_JOB_ID", "")
+    if not job:
+        raise UsageError(
+            "--inside-job, but SLURM_JOB_ID is not set",
+            hint="Start it with sbatch, or with srun in an allocation.",
+        )
+    return job
 
 
 def fresh_snapshot(launcher: ProbeLauncher) -> Snapshot:

@@ -92,6 +92,15 @@ class SlurmConfig(Table):
         tuple[StrictStr, ...],
         Field(description="Further options of `sbatch`.", examples=[["--reservation=night"]]),
     ] = ()
+    wait: Annotated[
+        Seconds,
+        seconds_between(1, SECONDS_PER_DAY),
+        Field(
+            description="A job that has not started by then is withdrawn. In a window it is, at the latest, at the "
+            "window's end.",
+            examples=["30m"],
+        ),
+    ] = 3600.0
     deadline: Annotated[
         Seconds,
         seconds_between(1, LONGEST_ANSWER_SECONDS),

@@ -50,6 +50,8 @@ class SweepContext:
     quiet: QuietPolicy
     guards: tuple[Guard, ...] = ()
     """Besides the lock, the process lists and the quiet, which are not a matter of configuration."""
+    own_job: str = ""
+    """The Slurm job that this process is, empty where it is none. A job has nobody's memory of the last minutes."""
     allowed_processes: frozenset[str] = field(default=frozenset())
     """Names of processes that may be on the GPUs: a display server, a monitor."""
 

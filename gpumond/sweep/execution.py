@@ -159,6 +159,7 @@ class Executor:
             )
             self._look_at_the_end(observer)
         watched = observer.conclude(result, cpu_load_average=os.getloadavg()[0])
+        result = _as_cancelled(result, cancellation)
         return finish(run, result, reader, context.clock.now(), watched), result.output
 
     def _look_at_the_end(self, observer: RunObserver) -> None:
@@ -193,6 +194,14 @@ def _work_directory(directory: Path) -> Iterator[None]:
         yield
     finally:
         shutil.rmtree(directory, ignore_errors=True)
+
+
+def _as_cancelled(result: ProcessResult, cancellation: Cancellation) -> ProcessResult:
+    """Who ends a whole job (Slurm, a terminal) signals the benchmark and us at once: its end is that, and no crash."""
+    was_signalled = result.cause is Cause.EXITED and (result.exit_status or 0) < 0
+    if not (was_signalled and cancellation.is_cancelled):
+        return result
+    return replace(result, cause=Cause.CANCELLED, detail=cancellation.reason or "cancelled")
 
 
 def finish(run: Run, result: ProcessResult, reader: Reader, now: datetime, watched: RunWatch) -> Run:

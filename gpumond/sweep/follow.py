@@ -29,7 +29,7 @@ def follow(
     store: Store, sweep_id: RunId, *, clock: Clock, on_event: Callable[[SweepEvent], None]
 ) -> SweepReport:
     """Events until the sweep has ended. Raises NotEvaluatedError where it never begins."""
-    watcher = _Watcher(store, sweep_id, on_event)
+    watcher = SweepWatcher(store, sweep_id, on_event)
     give_up = clock.monotonic() + START_SECONDS_MAX
     while True:
         report = watcher.look()
@@ -40,7 +40,7 @@ def follow(
         clock.sleep(POLL_SECONDS)
 
 
-class _Watcher:
+class SweepWatcher:
     """Remembers what was told already."""
 
     def __init__(self, store: Store, sweep_id: RunId, on_event: Callable[[SweepEvent], None]) -> None:

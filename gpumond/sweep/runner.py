@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
 
 from gpumond.errors import HostError, LockedError, NotEvaluatedError, UsageError
 from gpumond.guards.lock import hold_lock
 from gpumond.guards.processes import find_foreign
+from gpumond.guards.report import GuardReport
 from gpumond.guards.scope import guard_scope
 from gpumond.judge.verdict import WRONG_RESULTS, is_success
 from gpumond.log import get_logger
@@ -74,6 +76,17 @@ def make_plan(spec: SweepSpec, context: SweepContext) -> Plan:
     return Plan(snapshot, planned)
 
 
+def ask_guards(plan: Plan, context: SweepContext, cancellation: Cancellation) -> tuple[GuardReport, ...]:
+    """What each guard says of a sweep by hand, now. Raises RefusedError where nobody can watch."""
+    own = OwnProcesses()
+    uuids = tuple(target.uuid for target in plan.targets)
+    with _watching(plan, context, own) as watch:
+        permission = Permission(
+            context, snapshot=plan.snapshot, watch=watch, find=_finder(context, own), is_scheduled=False
+        )
+        return (*permission.ask(uuids), permission.ask_quiet(uuids, cancellation))
+
+
 class SweepRunner:
     """Runs sweeps, one at a time in the calling thread, which must live as long as the benchmark does."""
 
@@ -83,12 +96,16 @@ class SweepRunner:
         self._context = context
         self._on_event = on_event
         self._own = OwnProcesses()
-        self._find: PresenceFinder = partial(
-            find_foreign, owns=self._own.owns, name_of=name_of, allowed=context.allowed_processes
-        )
+        self._find = _finder(context, self._own)
 
     def run(
-        self, spec: SweepSpec, *, trigger: Trigger, cancellation: Cancellation, sweep_id: RunId | None = None
+        self,
+        spec: SweepSpec,
+        *,
+        trigger: Trigger,
+        cancellation: Cancellation,
+        sweep_id: RunId | None = None,
+        latest_start: datetime | None = None,  # noqa: ARG002 - it starts now; a job of Slurm's may have to wait
     ) -> SweepReport:
         """Run a sweep and store it. Refusals are outcomes; only a store that cannot be written raises (StoreError)."""
         context = self._context
@@ -136,13 +153,13 @@ class SweepRunner:
         _require_disk(context)
         with hold_lock(context.lock_file, purpose=f"sweep {sweep.id}", clock=context.clock) as lock:
             plan = make_plan(spec, context)
-            with self._watching(plan) as watch:
+            with _watching(plan, context, self._own) as watch:
                 permission = Permission(
                     context,
                     snapshot=plan.snapshot,
                     watch=watch,
                     find=self._find,
-                    is_scheduled=sweep.trigger not in BY_HAND,
+                    is_scheduled=sweep.trigger not in BY_HAND and not context.own_job,
                 )
                 permission.require_first(tuple(target.uuid for target in plan.targets), cancellation)
                 executor = Executor(
@@ -157,18 +174,6 @@ class SweepRunner:
                 began = context.clock.monotonic()
                 self._run_steps(plan, executor, permission, cancellation, runs)
                 context.quiet.log.record_own_use(since=began, until=context.clock.monotonic())
-
-    @contextmanager
-    def _watching(self, plan: Plan) -> Iterator[GpuWatch]:
-        context = self._context
-        command = context.watch_for(plan.snapshot.vendor or Vendor.NVIDIA)
-
-        def on_look(look: WatchLook) -> None:
-            if self._own.is_unused:  # else the load is ours
-                context.quiet.log.record_look(look)
-
-        with GpuWatch(command, plan.targets, clock=context.clock, on_look=on_look) as watch:
-            yield watch
 
     def _run_steps(
         self,
@@ -207,6 +212,23 @@ class SweepRunner:
         for kind in (FindingKind.HANG, FindingKind.P2P_PATH):
             if self._context.store.close_finding(kind, run.gpu_set.name):
                 log.info("finding_closed", kind=kind.value, subject=run.gpu_set.name)
+
+
+def _finder(context: SweepContext, own: OwnProcesses) -> PresenceFinder:
+    return partial(find_foreign, owns=own.owns, name_of=name_of, allowed=context.allowed_processes)
+
+
+@contextmanager
+def _watching(plan: Plan, context: SweepContext, own: OwnProcesses) -> Iterator[GpuWatch]:
+    """Watch all GPUs of a plan, and remember how quiet they are until our own work begins."""
+    command = context.watch_for(plan.snapshot.vendor or Vendor.NVIDIA)
+
+    def on_look(look: WatchLook) -> None:
+        if own.is_unused:
+            context.quiet.log.record_look(look)
+
+    with GpuWatch(command, plan.targets, clock=context.clock, on_look=on_look) as watch:
+        yield watch
 
 
 @contextmanager

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Protocol
 
 from gpumond.board import StatusBoard
 from gpumond.errors import StoreError
@@ -33,6 +34,24 @@ RESUMED = "sweeps are no longer paused"
 NOT_PAUSED = "sweeps were not paused"
 
 
+class Runner(Protocol):
+    """Runs a sweep, or lets Slurm run it."""
+
+    def run(
+        self,
+        spec: SweepSpec,
+        *,
+        trigger: Trigger,
+        cancellation: Cancellation,
+        sweep_id: RunId | None = None,
+        latest_start: datetime | None = None,
+    ) -> SweepReport: ...
+
+
+class RunnerFactory(Protocol):
+    def __call__(self, context: SweepContext, *, on_event: Callable[[SweepEvent], None]) -> Runner: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Cadence:
     """How often a sweep should run, in seconds; what "overdue" is measured against."""
@@ -51,18 +70,26 @@ class SweepService:
         specs: Mapping[str, SweepSpec],
         cadences: Mapping[str, Cadence],
         board: StatusBoard,
+        runner_for: RunnerFactory = SweepRunner,
     ) -> None:
         self._context = context
+        self._runner_for = runner_for
         self._specs = dict(specs)
         self._cadences = dict(cadences)
         self._board = board
         self._lock = threading.Lock()
         self._cancellation: Cancellation | None = None
+        self._is_measuring = False
         self._is_stopping = False
 
     @property
     def is_running(self) -> bool:
+        """Whether a sweep runs, or waits for Slurm to start it."""
         return self._cancellation is not None
+
+    @property
+    def is_measuring(self) -> bool:
+        return self._is_measuring
 
     def knows(self, name: str) -> bool:
         return name in self._specs
@@ -73,12 +100,14 @@ class SweepService:
         *,
         specs: Mapping[str, SweepSpec],
         cadences: Mapping[str, Cadence],
+        runner_for: RunnerFactory = SweepRunner,
     ) -> None:
         """Take over a reloaded configuration; a running sweep finishes under the one it began with."""
         with self._lock:
             self._context = context
             self._specs = dict(specs)
             self._cadences = dict(cadences)
+            self._runner_for = runner_for
         self.restore()
 
     def restore(self) -> None:
@@ -93,8 +122,16 @@ class SweepService:
     def set_due(self, name: str, due_at: datetime | None) -> None:
         self._change(name, lambda sweep: replace(sweep, due_at=due_at))
 
-    def run(self, name: str, *, trigger: Trigger, sweep_id: RunId | None = None) -> SweepReport | None:
-        """Run a configured sweep to its end; None where it is no longer configured, or the daemon stops.
+    def run(
+        self,
+        name: str,
+        *,
+        trigger: Trigger,
+        sweep_id: RunId | None = None,
+        latest_start: datetime | None = None,
+    ) -> SweepReport | None:
+        """Run a configured sweep to its end; None where it is no longer configured, or the daemon stops. Where it has to
+        wait for others, it does not start after `latest_start`.
 
         Raises StoreError where its result could not be stored; the status says so too.
         """
@@ -105,8 +142,14 @@ class SweepService:
             context = self._context
             cancellation = self._cancellation = Cancellation()
         try:
-            runner = SweepRunner(context, on_event=self._on_event)
-            report = runner.run(spec, trigger=trigger, cancellation=cancellation, sweep_id=sweep_id)
+            runner = self._runner_for(context, on_event=self._on_event)
+            report = runner.run(
+                spec,
+                trigger=trigger,
+                cancellation=cancellation,
+                sweep_id=sweep_id,
+                latest_start=latest_start,
+            )
         except StoreError as error:
             log.warning("sweep_not_stored", sweep=name, error=error.message, hint=error.hint)
             self._change(name, lambda sweep: replace(sweep, running_since=None))
@@ -115,6 +158,7 @@ class SweepService:
         finally:
             with self._lock:
                 self._cancellation = None
+                self._is_measuring = False
         return report
 
     def stop(self, reason: str) -> None:
@@ -141,6 +185,7 @@ class SweepService:
     def _on_event(self, event: SweepEvent) -> None:
         match event:
             case SweepStarted(sweep):
+                self._is_measuring = True
                 self._change(sweep.name, lambda status: replace(status, running_since=sweep.started_at))
             case RunFinished():
                 self._publish_results()
