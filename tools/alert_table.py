@@ -26,7 +26,8 @@ END = "<!-- end -->\n"
 # What Prometheus itself knows about a scrape.
 OF_PROMETHEUS = {"up": "Prometheus", "scrape_duration_seconds": "Prometheus"}
 OF_PROCESS = dict.fromkeys(PROCESS, "prometheus_client")
-OF_GPUMOND = {family.name: f"`{family.read_by}`" for family in (*STEADY, *AT_SCRAPE)}
+OF_GPUMOND = {family.name: f"`{family.read_by}`" for family in STEADY}
+OF_GPUMOND |= {family.name: f"`{family.read_by}`" for family in AT_SCRAPE}
 SOURCES = {**OF_PROMETHEUS, **OF_PROCESS, **OF_GPUMOND}
 
 _RECORDED = re.compile(r"\bgpumond:[\w:]+")

@@ -1,0 +1,1 @@
+"""The dashboards of gpumond, a module each."""
