@@ -86,15 +86,6 @@ class Board:
         document = json.loads(json.dumps(self.builder.build(), cls=JSONEncoder))
         return json.dumps(in_sight(document), indent=2, sort_keys=True) + "\n"
 
-    def _next_id(self) -> int:
-        self._id += 1
-        return self._id
-
-    def text(self) -> str:
-        """As committed: sorted keys, so that a change of one thing is a change of one line."""
-        document = json.loads(json.dumps(self.builder.build(), cls=JSONEncoder))
-        return json.dumps(document, indent=2, sort_keys=True) + "\n"
-
 
 def in_sight(document: Any) -> Any:
     """`document` without the builder's placement of links and annotations: in a menu, where nobody looks."""
