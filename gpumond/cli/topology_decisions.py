@@ -31,10 +31,10 @@ _ANSWER_SECONDS_MIN = 10.0
 
 
 def run(arguments: argparse.Namespace) -> int:
-    log.configure(level="warning", form="text")
     kind, reason = DecisionKind(arguments.word), arguments.reason.strip()
     if not reason:
         raise UsageError("the reason is empty", hint="Say why, for whoever reads the history.")
+    log.configure(level="warning", form="text")
     config, clock = load_config(arguments.config), SystemClock()
     is_asked = holder_of(daemon_lock_file(config)) is not None
     with Store.open(config.store.directory, clock=clock) as store:

@@ -32,7 +32,7 @@ from gpumond.topology.diff import diff
 
 log = get_logger("monitor")
 
-_LOGGED = {Level.INFO: log.info, Level.WARNING: log.warning, Level.CRITICAL: log.error}
+_OPEN = "open"
 
 
 class ChangeWatch:
@@ -150,7 +150,7 @@ class ChangeWatch:
     def _log(self, before: dict[ChangeKey, OpenChange], ending: ChangeEnding) -> None:
         for item in self._open.values():
             if item not in before.values():
-                _say(item.change, state="open")
+                _say(item.change, state=_OPEN)
         for item in before.values():
             if item.change.key not in self._open:
                 _say(item.change, state=ending.value)
@@ -164,14 +164,19 @@ def change_counts(counters: Iterable[Counter]) -> tuple[ChangeCount, ...]:
 
 
 def _say(change: Change, *, state: str) -> None:
-    tell = _LOGGED[change.level] if state == "open" else log.info
-    tell(
-        "topology_changed",
-        state=state,
-        kind=change.kind.value,
-        level=change.level.value,
-        subject=str(change.subject),
-        sentence=change.sentence,
-        before=change.before,
-        after=change.after,
-    )
+    facts = {
+        "state": state,
+        "kind": change.kind.value,
+        "change_level": change.level.value,  # `level` is the log's own
+        "subject": str(change.subject),
+        "sentence": change.sentence,
+        "before": change.before,
+        "after": change.after,
+    }
+    match change.level if state == _OPEN else Level.INFO:
+        case Level.CRITICAL:
+            log.error("topology_changed", **facts)
+        case Level.WARNING:
+            log.warning("topology_changed", **facts)
+        case _:
+            log.info("topology_changed", **facts)
