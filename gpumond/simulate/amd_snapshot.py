@@ -46,6 +46,8 @@ def render_report(world: Scenario) -> DriverReport:
     """Of a host whose hardware faults have struck. Raises CallDoesNotReturn where the probe would hang or crash."""
     driver = AmdDriver(world)
     failure = driver.failure_at_start()
+    if failure is not None and failure.reason is UnreadableReason.DRIVER and not driver.shown:
+        return DriverReport(_nothing_shown(world), library_version=failure, rocm_version=failure)
     if failure is not None:
         return DriverReport(failure, library_version=failure, rocm_version=failure)
     handles = driver.handles()

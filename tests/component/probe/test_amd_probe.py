@@ -13,7 +13,7 @@ import pytest
 from gpumond import codec
 from gpumond.clock import SystemClock
 from gpumond.model.reading import NOT_SUPPORTED, NotSupported, Unreadable, UnreadableReason, Value
-from gpumond.model.topology import Snapshot, Vendor
+from gpumond.model.topology import P2pStatus, Snapshot, Vendor
 from gpumond.probe import amd
 from gpumond.probe.amd import AmdSmiLibrary
 from gpumond.probe.launcher import ProbeFailure, ProbeLauncher, default_probe_command
@@ -91,6 +91,23 @@ def test_a_library_older_than_the_module_is_like_none(take, fake_amdsmi):
     assert "undefined symbol: amdsmi_get_link_metrics" in snapshot.host.driver_library_version.detail
 
 
+def test_without_amdsmi_and_without_a_link_nothing_is_said_of_access(take):
+    def unlinked(host):
+        pairs = [
+            replace(
+                pair, xgmi=None, p2p=dict.fromkeys(pair.p2p, P2pStatus.NS if pair.gpu == 0 else P2pStatus.OK)
+            )
+            for pair in host.pairs
+        ]
+        return replace(host, gpus=tuple(replace(gpu, xgmi=None) for gpu in host.gpus), pairs=tuple(pairs))
+
+    snapshot = snapshot_of(take(change=unlinked, environment=NO_ROCM))
+    first, second = snapshot.gpus[:2]
+    assert isinstance(snapshot.pair(first.uuid, second.uuid).p2p["read"], Unreadable)
+    assert snapshot.pair(second.uuid, first.uuid).p2p["read"] == Value("OK")  # a link through the host
+    assert {pair.xgmi for pair in snapshot.pairs} == {NOT_SUPPORTED}
+
+
 def test_without_amdsmi_a_lost_and_a_sleeping_gpu_are_silent(take):
     def third_sleeps(host):
         gpus = [replace(gpu, is_runtime_suspended=n == 2) for n, gpu in enumerate(host.gpus)]
@@ -154,9 +171,13 @@ def test_outside_the_group_render_the_library_shows_no_gpu(take, fake_amdsmi, tm
     assert "/dev/kfd" in snapshot.driver.detail
 
 
-def test_with_no_driver_bound_to_any_gpu_that_is_the_answer(take):
+@pytest.mark.parametrize(
+    "start", ["call_fails,call=amdsmi_init,status=0", "call_fails,call=amdsmi_init,status=18"]
+)
+def test_with_no_driver_bound_to_any_gpu_that_is_the_answer(take, start):
+    """Whether the library starts then or not."""
     every = [f"gpu_lost,gpu={gpu}" for gpu in range(8)]
-    snapshot = snapshot_of(take(*every))
+    snapshot = snapshot_of(take(start, *every))
     assert snapshot.driver == Unreadable(
         UnreadableReason.DRIVER_NOT_LOADED, "no kernel driver is bound to the 8 GPUs of this host"
     )

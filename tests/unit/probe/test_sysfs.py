@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from gpumond.model.reading import NOT_SUPPORTED, Value
-from gpumond.model.topology import PathLevel
+from gpumond.model.topology import PathLevel, Vendor
 from gpumond.probe.sysfs import path_level, pci_inventory
 
 SWITCH = "pci0000:15/0000:15:01.0/0000:16:00.0"  # root port, upstream port of a switch
@@ -61,6 +61,22 @@ def test_gpus_are_nvidias_display_devices_ordered_by_bus_id(tree):
 def test_a_gpu_given_away_to_a_virtual_machine_is_none_of_ours(tree, driver, expected):
     tree.add_driver(tree.add_pci("pci0000:00/0000:00:06.0"), driver)
     assert len(pci_inventory(tree.root).gpus) == expected
+
+
+@pytest.mark.parametrize(
+    ("vendor", "pci_class", "expected"),
+    [
+        ("0x1002", "0x120000", 1),  # Instinct
+        ("0x1002", "0x038000", 1),
+        ("0x1002", "0x030000", 1),
+        ("0x1002", "0x040300", 0),  # the sound of a graphics card
+        ("0x1022", "0x118000", 0),  # the NPU of a CPU
+        ("0x10de", "0x030200", 0),
+    ],
+)
+def test_gpus_of_amd(tree, vendor, pci_class, expected):
+    tree.add_pci("pci0000:08/0000:0c:00.0", vendor=vendor, pci_class=pci_class)
+    assert len(pci_inventory(tree.root, Vendor.AMD).gpus) == expected
 
 
 def test_numa_minus_one_is_unknown_and_not_a_node(tree):
