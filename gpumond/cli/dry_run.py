@@ -10,12 +10,22 @@ from dataclasses import dataclass
 
 from gpumond.errors import ExitCode
 from gpumond.guards.lock import holder_of
-from gpumond.guards.report import GuardReport
+from gpumond.guards.report import GuardName, GuardReport
 from gpumond.process.supervisor import Cancellation
 from gpumond.sweep.context import RefusedError, SweepContext
 from gpumond.sweep.estimate import estimate_seconds
 from gpumond.sweep.plan import SweepSpec
 from gpumond.sweep.runner import Plan, ask_guards, make_plan
+
+_NAMES = {
+    GuardName.PAUSED: "pause",
+    GuardName.INHIBITED: "inhibit file",
+    GuardName.BUSY: "processes",
+    GuardName.NOT_QUIET: "quiet",
+    GuardName.SLURM: "Slurm",
+    GuardName.COMMAND: "command",
+}
+"""What is asked; the guard's own name is what a refusal is counted under."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +89,7 @@ def _guard_answers(context: SweepContext, plan: Plan) -> tuple[GuardAnswer, ...]
         reports: tuple[GuardReport, ...] = ask_guards(plan, context, Cancellation())
     except RefusedError as refusal:
         return (GuardAnswer(refusal.reason, is_clear=False, evidence=refusal.detail),)
-    return tuple(GuardAnswer(report.guard.value, report.is_clear, report.evidence) for report in reports)
+    return tuple(GuardAnswer(_NAMES[report.guard], report.is_clear, report.evidence) for report in reports)
 
 
 def print_dry_run(run: DryRun) -> None:
@@ -91,7 +101,7 @@ def print_dry_run(run: DryRun) -> None:
     print(f"about {run.seconds:.0f} s in all")
     width = max(len(answer.guard) for answer in run.guards)
     for answer in run.guards:
-        print(f"{'yes' if answer.is_clear else 'NO '}  {answer.guard:{width}}  {answer.evidence}")
+        print(f"{'clear' if answer.is_clear else 'NO   '}  {answer.guard:{width}}  {answer.evidence}")
 
 
 def exit_code_of(run: DryRun) -> ExitCode:
