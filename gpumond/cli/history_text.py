@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
+from gpumond.cli.watch_text import watch_facts
 from gpumond.model.benchmark import Placement, Point
 from gpumond.model.run import Purpose, Run, Sweep
 
@@ -59,6 +60,7 @@ def render_run(run: Run) -> str:
         ("cause", _cause(run)),
         ("text", run.outcome or "nothing was read"),
         ("transport", run.transport.summary if run.transport else NOTHING),
+        *watch_facts(run.watch),
         ("parameters", run.parameters_hash),
         ("command", shlex.join(run.command)),
         *(("environment", f"{name}={shlex.quote(value)}") for name, value in sorted(run.environment.items())),

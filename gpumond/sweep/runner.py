@@ -205,7 +205,9 @@ class SweepRunner:
         finding = hang.finding_of(hung, again, plan.snapshot.host, self._context.clock.now())
         if finding is not None:
             self._context.store.record_finding(finding)
-            log.error("finding", kind=finding.kind.value, subject=finding.subject, detail=finding.detail)
+            log.error(
+                "finding_opened", kind=finding.kind.value, subject=finding.subject, detail=finding.detail
+            )
         return again
 
     def _close_findings(self, run: Run) -> None:
