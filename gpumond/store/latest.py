@@ -20,7 +20,14 @@ from gpumond.store.records import SeriesPoint
 from gpumond.store.runs import find_series
 from gpumond.store.session import Row, Session, from_microseconds, to_microseconds
 
-# Word for word the condition of the index run_usable (gpumond/store/migrations.py), or SQLite will not use it.
+# Word for word the condition of the index run_measured (gpumond/store/migrations.py), or SQLite will not use it. Corrupt
+# data is measured: it is exported with its #wrong, and no baseline is ever made of it.
+_MEASURED = (
+    "ended_at_us IS NOT NULL AND outcome IN ('ok', 'wrong_results') AND reason <> 'tainted'"
+    " AND reason <> 'unreadable_rows' AND purpose = 'measurement'"
+)
+
+# What a judge may compare with.
 _USABLE = "ended_at_us IS NOT NULL AND outcome = 'ok' AND reason <> 'tainted' AND purpose = 'measurement'"
 
 # `max(number)` fetches the other columns from that very row (sqlite.org/lang_select.html#bareagg). CROSS JOIN fixes the
@@ -32,12 +39,12 @@ _LATEST_POINTS = f"""
 WITH
 newest_run AS (
   SELECT sweep, engine, gpu_set, collective, parameters_hash, max(number)
-  FROM run INDEXED BY run_usable WHERE {_USABLE} GROUP BY sweep, engine, gpu_set, collective
+  FROM run INDEXED BY run_measured WHERE {_MEASURED} GROUP BY sweep, engine, gpu_set, collective
 ),
 candidate AS (
   SELECT series.*, (
     SELECT point.run FROM point CROSS JOIN run ON run.number = point.run
-    WHERE point.series = series.id AND {_USABLE} ORDER BY point.run DESC LIMIT 1
+    WHERE point.series = series.id AND {_MEASURED} ORDER BY point.run DESC LIMIT 1
   ) AS newest
   FROM newest_run CROSS JOIN series USING (sweep, engine, gpu_set, collective, parameters_hash)
 ),
@@ -79,7 +86,7 @@ SELECT * FROM ranked WHERE place = 1 ORDER BY sweep, engine, gpu_set, collective
 _LATEST_TRANSPORTS = f"""
 WITH newest AS (
   SELECT sweep, engine, gpu_set, collective, max(number) AS number
-  FROM run INDEXED BY run_usable WHERE {_USABLE} GROUP BY sweep, engine, gpu_set, collective
+  FROM run INDEXED BY run_measured WHERE {_MEASURED} GROUP BY sweep, engine, gpu_set, collective
 )
 SELECT run.sweep, run.engine, run.gpu_set, run.collective, run.transport
 FROM newest CROSS JOIN run ON run.number = newest.number WHERE run.transport IS NOT NULL

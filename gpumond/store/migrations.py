@@ -271,11 +271,22 @@ _CHANGES = (
 
 _TRANSPORT = (f"ALTER TABLE run ADD COLUMN {_optional_text('transport')}",)
 
+# A run whose data arrived corrupt is the newest measurement too: its #wrong must show. One with rows that do not add up
+# is none.
+_MEASURED = (
+    "DROP INDEX run_usable",
+    """CREATE INDEX run_measured ON run
+    (sweep, engine, gpu_set, collective, number, parameters_hash, ended_at_us, outcome, reason, purpose)
+    WHERE ended_at_us IS NOT NULL AND outcome IN ('ok', 'wrong_results') AND reason <> 'tainted'
+    AND reason <> 'unreadable_rows' AND purpose = 'measurement'""",
+)
+
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     _TOPOLOGY + _SWEEPS + _RUNS + _DAEMON,
     _GUARDS,
     _CHANGES,
     _TRANSPORT,
+    _MEASURED,
 )
 
 SCHEMA_VERSION = len(MIGRATIONS)
