@@ -133,10 +133,10 @@ def test_changed_parameters_of_one_collective_leave_the_others_alone(store, meas
     "changes",
     [
         {"outcome": "failed"},
-        {"outcome": "wrong_results"},
         {"outcome": "truncated"},
         {"outcome": ""},
         {"verdict": Verdict.NOT_EVALUATED, "reason": "tainted"},
+        {"verdict": Verdict.NOT_EVALUATED, "reason": "unreadable_rows"},
     ],
 )
 def test_a_run_that_may_not_be_believed_changes_no_current_value(store, measure, changes):
@@ -144,6 +144,18 @@ def test_a_run_that_may_not_be_believed_changes_no_current_value(store, measure,
     measure(make_point(busbw=0.5), night=1, **changes)
     measure(make_point(busbw=0.5), night=2, parameters_hash="new", **changes)
     assert busbw_of(store) == [1.0]
+
+
+def test_a_run_with_corrupt_data_is_current_so_that_its_wrong_elements_show(store, measure):
+    measure(make_point(busbw=1.0), night=0)
+    measure(
+        make_point(busbw=0.5),
+        night=1,
+        outcome="wrong_results",
+        verdict=Verdict.FAILED,
+        reason="wrong_results",
+    )
+    assert busbw_of(store) == [0.5]
 
 
 def test_a_running_run_changes_no_current_value(store, measure):
@@ -308,4 +320,4 @@ def test_current_values_are_found_without_reading_all_points(store):
     steps = [row["detail"] for row in plan]
     assert not [step for step in steps if step.startswith("SCAN point")], steps
     assert any("point_by_series" in step for step in steps)
-    assert any("SCAN run USING COVERING INDEX run_usable" in step for step in steps)
+    assert any("SCAN run USING COVERING INDEX run_measured" in step for step in steps)
