@@ -6,12 +6,13 @@ STAMP := $(VENV)/.installed
 PORT ?= 10061
 JOBS ?= auto
 
-.PHONY: help demo test test-system lint format lock docs clean
+.PHONY: help demo test test-system test-torch lint format lock docs clean
 
 help:
 	@echo 'make demo          the real daemon on a simulated 8 x H200 host (PORT=10061, Ctrl-C ends it)'
 	@echo 'make demo ONCE=1   the same, ends by itself after the first sweep, with a summary'
 	@echo 'make test          lint, types, layers, unit and component tests; no root, a few minutes'
+	@echo 'make test-torch    the torch benchmark on CPUs; makes an environment with torch of its own'
 	@echo 'make test-system   daemon, Prometheus, systemd, ... on Debian, as root'
 	@echo 'make docs          write the generated pages again'
 	@echo 'make lock          resolve requirements.lock again (needs uv)'
@@ -39,9 +40,20 @@ format: $(STAMP)
 
 test: lint
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest -n $(JOBS) -m 'not system and not gpu' tests
+	$(BIN)/coverage run -m pytest -n $(JOBS) -m 'not system and not gpu and not torch' tests
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --fail-under=90
+
+# torch is big, and most who run the tests need not have it: an interpreter of its own, as a user's would be.
+TORCH := .venv-torch
+TORCH_REQUIREMENT ?= torch==2.13.0
+$(TORCH)/.installed:
+	$(PYTHON) -m venv $(TORCH)
+	$(TORCH)/bin/python -m pip install --quiet --disable-pip-version-check '$(TORCH_REQUIREMENT)'
+	@touch $@
+
+test-torch: $(STAMP) $(TORCH)/.installed
+	$(BIN)/python -m pytest -m torch tests
 
 test-system: $(STAMP)
 	tests/system/install-packages
@@ -56,4 +68,4 @@ lock:
 		--python-version 3.11 --custom-compile-command 'make lock' -o requirements.lock
 
 clean:
-	rm -rf $(VENV) .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage* htmlcov
+	rm -rf $(VENV) $(TORCH) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage* htmlcov
