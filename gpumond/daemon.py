@@ -68,7 +68,10 @@ class RequestKind(StrEnum):
 
 
 class Daemon:
-    """One gpumond on one host. `run` is called once, on the main thread."""
+    """One gpumond on one host. `run` is called once, on the main thread.
+
+    `override` is what the command line says over the file, also when that is read again.
+    """
 
     def __init__(
         self,
@@ -76,10 +79,12 @@ class Daemon:
         *,
         clock: Clock,
         config_file: Path | None = None,
+        override: Callable[[Config], Config] = lambda config: config,
         on_ready: Callable[[Daemon], None] = lambda _daemon: None,
     ) -> None:
         self._config = config
         self._config_file = config_file
+        self._override = override
         self._clock = clock
         self._on_ready = on_ready
         self._notifier = Notifier(os.environ)
@@ -403,7 +408,7 @@ class Daemon:
         """All or nothing: a file with a mistake leaves everything as it was, and the status says so."""
         self._notifier.send("RELOADING=1", f"MONOTONIC_USEC={int(self._clock.monotonic() * 1_000_000)}")
         try:
-            self._apply(load(self._config_file) if self._config_file else self._config)
+            self._apply(self._override(load(self._config_file)) if self._config_file else self._config)
         except ConfigError as error:
             log.error("reload_failed", error=error.message, hint=error.hint)  # noqa: TRY400 - a sentence, no trace
             self.board.update(lambda status: replace(status, is_config_current=False))

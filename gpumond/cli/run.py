@@ -33,9 +33,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    config = _with_listen_address(load(arguments.config), arguments.listen_address)
+    def override(config: Config) -> Config:
+        return _with_listen_address(config, arguments.listen_address)
+
+    config = override(load(arguments.config))
     log.configure(level=config.log.level.value, form=config.log.format.value)
-    return int(Daemon(config, clock=SystemClock(), config_file=arguments.config).run())
+    daemon = Daemon(config, clock=SystemClock(), config_file=arguments.config, override=override)
+    return int(daemon.run())
 
 
 def _with_listen_address(config: Config, text: str | None) -> Config:
