@@ -93,7 +93,7 @@ class SweepConfig(Table):
         Field(
             description="What measures. `auto` is nccl-tests (on AMD hosts rccl-tests) where a program of it is found or "
             "`engines.nccl_tests.directory` is set, otherwise nccl4py, otherwise torch. Results of another engine are "
-            "series of their own. nccl4py and torch print only sizes that take ten times as long as they take to launch.",
+            "series of their own. nccl4py and torch print only sizes that take ten times as long as a launch: begin at 256 MiB with them.",
             examples=["torch"],
         ),
     ] = EngineChoice.AUTO
