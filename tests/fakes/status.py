@@ -12,6 +12,7 @@ from gpumond.model.identity import GpuUuid, PciBusId
 from gpumond.model.reading import NOT_SUPPORTED, Reading, Unreadable, UnreadableReason, Value
 from gpumond.model.run import Engine, GpuSet, Verdict
 from gpumond.model.status import (
+    CollectiveTransport,
     CollectiveVerdict,
     CollectorStatus,
     HostStatus,
@@ -235,6 +236,12 @@ def status(gpus: int, nics: int, sweeps: tuple[str, ...], sizes: tuple[int, ...]
             CollectiveVerdict(name, Engine.NCCL_TESTS, gpu_set, collective, Verdict.OK, "")
             for name, gpu_set, collective in series
         ),
+        transports=tuple(
+            CollectiveTransport(
+                name, Engine.NCCL_TESTS, gpu_set, collective, {"NVLS": 16, "P2P/CUMEM": 24 * gpus}
+            )
+            for name, gpu_set, collective in series
+        ),
         heartbeat_at=NOW - timedelta(seconds=7),
         config_loaded_at=NOW - timedelta(days=3),
         accepted_at=NOW - timedelta(days=30),
@@ -257,4 +264,11 @@ def two_gpu_status() -> HostStatus:
     small = status(2, 1, ("nightly",), SIZES[-1:])
     kept = [p for p in small.points if p.gpu_set == "all" and p.collective is Collective.ALL_REDUCE]
     verdicts = [v for v in small.verdicts if v.gpu_set == "all" and v.collective is Collective.ALL_REDUCE]
-    return replace(small, gpu_sets=small.gpu_sets[:1], points=tuple(kept), verdicts=tuple(verdicts))
+    transports = [t for t in small.transports if t.gpu_set == "all" and t.collective is Collective.ALL_REDUCE]
+    return replace(
+        small,
+        gpu_sets=small.gpu_sets[:1],
+        points=tuple(kept),
+        verdicts=tuple(verdicts),
+        transports=tuple(transports),
+    )
