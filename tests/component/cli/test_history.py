@@ -120,6 +120,7 @@ detail       the data arrived corrupt\\x1b[2J at 1000 bytes
 cause        exited, exit status 0
 text         ok
 transport    -
+watched      no
 parameters   p1
 command      /opt/nccl-tests/all_reduce_perf -b 8
 environment  NCCL_DEBUG=WARN
