@@ -360,6 +360,12 @@ def test_a_gpu_with_direct_links_that_lost_them_all_is_the_culprit():
     assert (change.kind, change.subject.ids) == (ChangeKind.NVLINK_DOWN, (accepted.gpus[2].uuid,))
 
 
+def test_two_gpus_all_of_whose_pairs_are_short_are_two_culprits():
+    ways = [way for a in (1, 5) for b in range(8) if a != b for way in ((a, b), (b, a))]
+    changes = diff(snapshot_of(HGX), edited(snapshot_of(HGX), label("NV17", *ways)))
+    assert facts(changes) == [("link_downgraded", "critical", "gpu")] * 2
+
+
 def test_evidence_and_sentence_name_the_thing_as_a_person_finds_it():
     (change,) = diff(snapshot_of(HGX), snapshot_of(HGX, "link_down,gpu=3,link=7"))
     assert change.sentence == "GPU 0000:5d:00.0: NVLink 7 is down"
