@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from gpumond.simulate.scenario import load_scenario
 from gpumond.simulate.snapshot import render_snapshot
@@ -17,6 +18,10 @@ from benchmark_stand_in import install_stand_ins
 from fake_amdsmi import FakeAmdSmi
 from fake_clock import FakeClock
 from fake_nvml import FakeNvml
+
+# How long an example takes says more about what else the machine does than about our code.
+settings.register_profile("gpumond", deadline=None)
+settings.load_profile("gpumond")
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 from gpumond.config.load import parse
 from gpumond.model.run import Sweep, SweepOutcome, Trigger
 from gpumond.store.sqlite import Store
-from gpumond.timetable import RETRY_SECONDS, appointment_of, cadence_of
+from gpumond.timetable import RETRY_SECONDS, Appointment, appointment_of, cadence_of
 
 CONFIG = """
 [[sweep]]
@@ -59,7 +59,7 @@ def at(hour, *, day=0):
 
 
 def test_before_the_window_its_start_is_next_and_due(store):
-    assert appointment(store, 1) == type(appointment(store, 1))(starts_at=at(2), due_at=at(2))
+    assert appointment(store, 1) == Appointment(starts_at=at(2), due_at=at(2), window_ends_at=at(5))
 
 
 def test_in_an_open_window_that_is_not_done_it_is_now(store):

@@ -44,6 +44,7 @@ TABLE = [
         "not_started",
     ),
     (Cause.CANCELLED, -15, parsed(outcome=TextOutcome.TRUNCATED), Verdict.NOT_EVALUATED, "cancelled"),
+    (Cause.PREEMPTED, -9, parsed(outcome=TextOutcome.TRUNCATED), Verdict.NOT_EVALUATED, "preempted"),
     (Cause.ABORTED, None, parsed(outcome=TextOutcome.TRUNCATED), Verdict.NOT_EVALUATED, "aborted"),
     (Cause.OUTPUT_LIMIT, -15, parsed(outcome=TextOutcome.TRUNCATED), Verdict.NOT_EVALUATED, "output_limit"),
     (Cause.EXITED, 3, parsed(outcome=TextOutcome.FAILED, rows=0), Verdict.FAILED, "benchmark_error"),
