@@ -45,22 +45,44 @@ def state_of(track: Track) -> BaselineState:
     return BaselineState.FROZEN
 
 
-def effective_sigma(baseline: Baseline) -> float:
-    """The noise that verdicts are measured in."""
-    floor = policy.NOISE_FLOOR if baseline.night_count >= policy.FULL_NIGHTS else policy.PROVISIONAL_SIGMA
-    return max(floor, baseline.sigma)
+def effective_sigma(baseline: Baseline, siblings: float = 0.0) -> float:
+    """The noise that verdicts are measured in: what was learned, with allowance for how well that is known.
+
+    `siblings` is the typical noise of the other collectives in the scope: a score that seems much quieter than they are
+    has mostly been lucky.
+    """
+    if baseline.night_count < policy.FULL_NIGHTS:
+        return max(policy.PROVISIONAL_SIGMA, baseline.sigma)
+    nights = max(baseline.night_count, len(baseline.scores))
+    known = max(baseline.sigma, siblings) * (1 + policy.NOISE_ALLOWANCE_NIGHTS / nights)
+    return max(policy.NOISE_FLOOR, known)
+
+
+def typical_sigma(tracks: Iterable[Track]) -> float:
+    """Of the tracks whose noise is known; 0 for none."""
+    known = [
+        track.baseline.sigma
+        for track in tracks
+        if track.baseline is not None and track.baseline.night_count >= policy.FULL_NIGHTS
+    ]
+    return median(known) if known else 0.0
 
 
 def effective_latency_sigma(baseline: Baseline) -> float:
     return max(policy.LATENCY_NOISE_FLOOR, baseline.latency_sigma)
 
 
+def is_settled(baseline: Baseline) -> bool:
+    """Whether it learns nothing any more."""
+    return is_frozen(baseline) and len(baseline.scores) >= policy.NOISE_NIGHTS
+
+
 def learn(
     baseline: Baseline | None, night: NightValues, fingerprint: Mapping[str, str], transport: str
 ) -> Baseline:
-    """`baseline` with one more night; a frozen one stays as it is."""
+    """`baseline` with one more night. The level of a frozen one stays; its noise is learned for some weeks more."""
     if baseline is not None and is_frozen(baseline):
-        return baseline
+        return _with_noise(baseline, night)
     nights = (*baseline.nights, night) if baseline else (night,)
     return _of_nights(
         nights,
@@ -70,15 +92,27 @@ def learn(
     )
 
 
+def _with_noise(baseline: Baseline, night: NightValues) -> Baseline:
+    score = bandwidth_score(night.busbw, baseline.busbw)
+    if score is None or is_settled(baseline):
+        return baseline
+    scores = (*baseline.scores, score)
+    return replace(baseline, scores=scores, sigma=robust_sigma(scores))
+
+
 def _of_nights(
     nights: tuple[NightValues, ...], *, fingerprint: dict[str, str], transport: str, old: Baseline | None
 ) -> Baseline:
     busbw = medians_by_size([night.busbw for night in nights])
     seconds = medians_by_size([night.seconds for night in nights])
-    sigma, latency_sigma = (old.sigma, old.latency_sigma) if old else (0.0, 0.0)
-    if len(nights) >= policy.PROVISIONAL_NIGHTS and (len(nights) >= policy.FULL_NIGHTS or sigma == 0.0):
-        sigma = _sigma([bandwidth_score(night.busbw, busbw) for night in nights])
-        latency_sigma = _sigma([latency_score(night.seconds, seconds) for night in nights])
+    scores = _known(bandwidth_score(night.busbw, busbw) for night in nights)
+    is_accepted = old is not None and old.origin in _ACCEPTED
+    if old is not None and is_accepted and len(nights) < policy.FULL_NIGHTS:
+        sigma, latency_sigma = old.sigma, old.latency_sigma  # known from before it was accepted
+    else:
+        sigma = robust_sigma(scores)
+        latency_sigma = robust_sigma(_known(latency_score(night.seconds, seconds) for night in nights))
+    is_frozen_now = len(nights) >= policy.FROZEN_NIGHTS
     return Baseline(
         busbw=busbw,
         seconds=seconds,
@@ -88,15 +122,15 @@ def _of_nights(
         since=old.since if old else nights[0].at,
         fingerprint=fingerprint,
         transport=transport,
-        golden=_best(old.golden if old and old.origin in _ACCEPTED else {}, busbw),
-        nights=nights if len(nights) < policy.FROZEN_NIGHTS else (),
+        golden=_best(old.golden if old and is_accepted else {}, busbw),
+        nights=() if is_frozen_now else nights,
+        scores=scores if is_frozen_now else (),
         origin=old.origin if old else "learned",
     )
 
 
-def _sigma(scores: Sequence[float | None]) -> float:
-    known = [score for score in scores if score is not None]
-    return robust_sigma(known) if known else 0.0
+def _known(scores: Iterable[float | None]) -> tuple[float, ...]:
+    return tuple(score for score in scores if score is not None)
 
 
 def _best(golden: Mapping[int, float], busbw: Mapping[int, float]) -> dict[int, float]:

@@ -48,7 +48,7 @@ def detect(state: DetectorState, night: JudgedNight, rules: Rules) -> tuple[Dete
     moved = DetectorState(recent=nights[-2:], cusum=cusum, cusum_since=since, is_provisional=severe)
     raised, onset = _alarm_of(nights, state, moved, rules)
     if raised is not None:
-        moved = DetectorState(alarm=raised)
+        moved = _alarmed(raised, nights)
     return moved, Detection(
         raised=raised,
         raised_since=onset,
@@ -82,7 +82,7 @@ def _loss(night: JudgedNight) -> float:
 def _alarm_of(
     nights: tuple[JudgedNight, ...], before: DetectorState, now: DetectorState, rules: Rules
 ) -> tuple[AlarmKind | None, datetime | None]:
-    if before.is_provisional and now.is_provisional and len(nights) > 1:
+    if before.is_provisional and now.is_provisional and _agree_when_severe(nights[-2:]):
         return AlarmKind.STEP, nights[-2].at
     if not rules.has_full_rules:
         return None, None
@@ -93,6 +93,10 @@ def _alarm_of(
     if now.cusum > policy.CUSUM_H * rules.widening:
         return AlarmKind.DRIFT, now.cusum_since
     return None, None
+
+
+def _agree_when_severe(nights: tuple[JudgedNight, ...]) -> bool:
+    return len(nights) > 1 and abs(nights[0].ratio - nights[1].ratio) <= policy.SEVERE_AGREE
 
 
 def _named(
@@ -111,10 +115,11 @@ def _is_step_of_two(nights: tuple[JudgedNight, ...], widening: float) -> bool:
     if len(nights) < 2:  # noqa: PLR2004 - the rule's name
         return False
     first, second = nights[0].z / widening, nights[1].z / widening
+    are_repeated = nights[0].is_repeated and nights[1].is_repeated
     return (
         first <= policy.PAIR_EACH_Z
         and second <= policy.PAIR_EACH_Z
-        and (first + second) / math.sqrt(2) <= policy.PAIR_Z
+        and (first + second) / math.sqrt(2) <= (policy.REPEATED_PAIR_Z if are_repeated else policy.PAIR_Z)
         and abs(first - second) <= policy.PAIR_AGREE_Z
     )
 
@@ -123,11 +128,21 @@ def _is_step_of_three(nights: tuple[JudgedNight, ...], widening: float) -> bool:
     return len(nights) == 3 and all(night.z / widening <= policy.TRIPLE_Z for night in nights)  # noqa: PLR2004
 
 
+def _alarmed(kind: AlarmKind, nights: tuple[JudgedNight, ...]) -> DetectorState:
+    lows = [night.z for night in nights[-2:]]
+    return DetectorState(alarm=kind, alarm_z=sum(lows) / len(lows))
+
+
+def is_good(state: DetectorState, z: float) -> bool:
+    """Whether a night under an alarm looks recovered: within the noise, and of a small loss at least half regained."""
+    return z > max(policy.RECOVERED_Z, state.alarm_z / 2)
+
+
 def _watch_recovery(state: DetectorState, night: JudgedNight) -> tuple[DetectorState, Detection]:
-    good = state.good_nights + 1 if night.z > policy.RECOVERED_Z else 0
+    good = state.good_nights + 1 if is_good(state, night.z) else 0
     if good >= policy.RECOVERED_NIGHTS:
         return DetectorState(), Detection(is_recovered=True)
-    return DetectorState(alarm=state.alarm, good_nights=good, recent=(night,)), NOTHING
+    return replace(state, good_nights=good, recent=(night,)), NOTHING
 
 
 def detect_latency(state: DetectorState, night: JudgedNight) -> tuple[DetectorState, Detection]:
@@ -140,5 +155,5 @@ def detect_latency(state: DetectorState, night: JudgedNight) -> tuple[DetectorSt
         night.z <= policy.LATENCY_Z and night.ratio <= 1 / (1 + policy.LATENCY_SLOWER_BY) for night in nights
     ]
     if len(nights) == policy.LATENCY_NIGHTS and all(slow):
-        return DetectorState(alarm=AlarmKind.LATENCY), Detection(AlarmKind.LATENCY, nights[0].at)
+        return _alarmed(AlarmKind.LATENCY, nights), Detection(AlarmKind.LATENCY, nights[0].at)
     return DetectorState(recent=nights[-(policy.LATENCY_NIGHTS - 1) :]), NOTHING

@@ -15,7 +15,15 @@ from gpumond.judge import policy
 from gpumond.judge.admission import excluded
 from gpumond.judge.assessment import Assessment, Reason, not_evaluated
 from gpumond.judge.attribution import sentence_of
-from gpumond.judge.baseline import Decision, accept, candidate_level, decide, has_full_rules
+from gpumond.judge.baseline import (
+    Decision,
+    accept,
+    candidate_level,
+    decide,
+    effective_sigma,
+    has_full_rules,
+    typical_sigma,
+)
 from gpumond.judge.ledger import Signal, confirm_candidates, settle
 from gpumond.judge.observation import Observation
 from gpumond.judge.scored import best_z
@@ -47,9 +55,10 @@ def judge_night(memory: ScopeMemory, scope: Scope, runs: Sequence[Observation]) 
     if not counted:
         return NightResult(memory, _judged_runs(runs, judged, memory.tracks), ())
     tracks = dict(memory.tracks)
+    siblings = typical_sigma(tracks.values())
     signals: list[Signal] = []
     for key, numbers in _by_track(runs, counted).items():
-        result = judge_track(tracks.get(key, Track()), [runs[number] for number in numbers])
+        result = judge_track(tracks.get(key, Track()), [runs[number] for number in numbers], siblings)
         tracks[key] = result.track
         signals.extend(result.signals)
         judged.update(zip(numbers, result.assessments, strict=True))
@@ -67,11 +76,13 @@ def judge_night(memory: ScopeMemory, scope: Scope, runs: Sequence[Observation]) 
 def worth_rerun(memory: ScopeMemory, runs: Sequence[Observation]) -> tuple[TrackKey, ...]:
     """The tracks whose night is low so far, and that no run of the night has cleared."""
     lows = []
+    siblings = typical_sigma(memory.tracks.values())
     for key, numbers in _by_track(runs, [n for n, run in enumerate(runs) if not run.excluded]).items():
         baseline = memory.tracks.get(key, Track()).baseline
         if baseline is None or baseline.night_count < policy.PROVISIONAL_NIGHTS:
             continue
-        best = best_z([runs[number] for number in numbers], baseline)
+        sigma = effective_sigma(baseline, siblings)
+        best = best_z([runs[number] for number in numbers], baseline, sigma)
         if best is not None and best <= (policy.SUSPECT_Z if len(numbers) == 1 else policy.CLEARED_Z):
             lows.append(key)
     return tuple(lows)

@@ -34,6 +34,10 @@ PROVISIONAL_NIGHTS: Final = 5
 FULL_NIGHTS: Final = 14
 FROZEN_NIGHTS: Final = 21
 """A rolling baseline follows a decline of 0.2 % a day and never alarms: it is frozen here."""
+NOISE_NIGHTS: Final = 60
+"""21 nights know the noise to 30 %, and hosts that seem quieter than they are raise most of the false alarms."""
+NOISE_ALLOWANCE_NIGHTS: Final = 2.0
+"""Noise learned over n nights is widened by this / n."""
 
 NOISE_FLOOR: Final = 0.0025
 """Across starts at 256 MiB and more on idle H200s (captures/h200x2/MEASURED.md)."""
@@ -57,18 +61,22 @@ LATENCY_LOAD_PER_CORE: Final = 0.5
 
 LOW_Z: Final = -4.0
 """One night below this is not called good."""
-CLEARED_Z: Final = -2.0
+CLEARED_Z: Final = -1.0
 """A re-run of the same night at least this high shows that the host is well and the first run was disturbed."""
+DISTURBED_Z: Final = 3.0
+"""What is lower than such a re-run by more than this was disturbed; less is the noise between two runs."""
 SUSPECT_Z: Final = -2.5
 """Worth a re-run."""
 PAIR_EACH_Z: Final = -1.5
-PAIR_Z: Final = -4.0
-"""Two consecutive nights: (z1 + z2) / sqrt 2 must be below this, and each below PAIR_EACH_Z."""
-PAIR_AGREE_Z: Final = 4.0
+PAIR_Z: Final = -3.9
+REPEATED_PAIR_Z: Final = -3.5
+"""Two consecutive nights: (z1 + z2) / sqrt 2 must be below this, and each below PAIR_EACH_Z. Where re-runs have confirmed
+both, less is enough."""
+PAIR_AGREE_Z: Final = 2.5
 """A step looks the same on both nights, disturbed nights rarely do; where they differ more, a third night decides."""
-TRIPLE_Z: Final = -3.0
+TRIPLE_Z: Final = -2.5
 CUSUM_K: Final = 0.75
-CUSUM_H: Final = 8.0
+CUSUM_H: Final = 7.0
 CUSUM_CLIP_Z: Final = 2.5
 JUMP_Z: Final = 3.0
 """From one night to the next; less than three times the noise is no jump."""
@@ -77,10 +85,12 @@ DECLINE_CUSUM: Final = 3.0
 SEVERE_RATIO: Final = 0.91
 """Reported on the first night, as provisional. A loss of 10 % is below it in 19 of 20 nights at 1 % noise."""
 SEVERE_Z: Final = -3.0
+SEVERE_AGREE: Final = 0.03
+"""Two severe nights whose scores differ by no more are a step also while the noise is not known yet."""
 NOT_LEARNED_Z: Final = -3.0
 """A night this low is not one of the healthy ones that a baseline is refined with."""
 RECOVERED_Z: Final = -2.0
-RECOVERED_NIGHTS: Final = 2
+RECOVERED_NIGHTS: Final = 3
 
 # Candidates
 

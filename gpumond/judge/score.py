@@ -11,11 +11,10 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-_MAD_TO_SIGMA: Final = 1.4826
 _TRIMMED_SHARE: Final = 0.2
-_INNER_SHARE: Final = 0.8
-_INNER_VARIANCE: Final = 0.4377
-"""Of a normal distribution: the mean square of its inner 80 %, as a share of the whole."""
+_INNER_SHARE: Final = 0.9
+_INNER_VARIANCE: Final = 0.6230
+"""Of a normal distribution: the mean square of its inner 90 %, as a share of the whole."""
 
 
 def median(values: Iterable[float]) -> float:
@@ -61,11 +60,11 @@ def medians_by_size(nights: Sequence[Mapping[int, float]]) -> dict[int, float]:
 
 
 def robust_sigma(scores: Sequence[float]) -> float:
-    """The spread of scores around 1 that outliers do not widen: from the median deviation and from the middle 80 %,
-    whichever is larger, since one of them alone under-states it in every fourth host (21 nights).
+    """The spread of scores around 1, from the inner nine tenths: two disturbed nights in 21 do not widen it, and it is
+    within 30 % of the truth in nine hosts of ten (a median deviation: within 43 %).
     """
+    if not scores:
+        return 0.0
     deviations = sorted(abs(score - 1.0) for score in scores)
-    mad = median(deviations) * _MAD_TO_SIGMA
     kept = deviations[: max(1, round(len(deviations) * _INNER_SHARE))]
-    inner = math.sqrt(sum(value * value for value in kept) / len(kept) / _INNER_VARIANCE)
-    return max(mad, inner)
+    return math.sqrt(sum(value * value for value in kept) / len(kept) / _INNER_VARIANCE)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from gpumond.judge import policy
 from gpumond.judge.assessment import Assessment, Basis, Reason, Statistic, not_evaluated
-from gpumond.judge.baseline import effective_sigma
+from gpumond.judge.detectors import is_good
 from gpumond.judge.observation import Observation
 from gpumond.judge.score import bandwidth_score, latency_score
 from gpumond.judge.shape import shape_of
@@ -20,23 +20,23 @@ from gpumond.model.run import Verdict
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """`ratio` is None where run and baseline have no size in common."""
+    """`ratio` is None where run and baseline have no size in common; `z` is in units of `sigma`."""
 
     run: Observation
     ratio: float | None
     z: float
+    sigma: float
     latency: float | None
 
 
 def score_run(run: Observation, baseline: Baseline, sigma: float) -> Scored:
     ratio = bandwidth_score(run.busbw, baseline.busbw)
     z = 0.0 if ratio is None else (ratio - 1) / sigma
-    return Scored(run, ratio, z, latency_score(run.seconds, baseline.seconds) if run.seconds else None)
+    return Scored(run, ratio, z, sigma, latency_score(run.seconds, baseline.seconds) if run.seconds else None)
 
 
-def best_z(runs: Iterable[Observation], baseline: Baseline) -> float | None:
+def best_z(runs: Iterable[Observation], baseline: Baseline, sigma: float) -> float | None:
     """The best score of a night in units of noise; None where no run has one."""
-    sigma = effective_sigma(baseline)
     scored = [score_run(run, baseline, sigma) for run in runs]
     return max((item.z for item in scored if item.ratio is not None), default=None)
 
@@ -77,7 +77,7 @@ def assess(item: Scored, baseline: Baseline, bandwidth: DetectorState, latency: 
 
 def _verdict_of(item: Scored, bandwidth: DetectorState, latency: DetectorState) -> tuple[Verdict, str]:
     if bandwidth.alarm is not None:
-        if item.z > policy.RECOVERED_Z:
+        if is_good(bandwidth, item.z):
             return Verdict.OK, Reason.RECOVERING
         return Verdict.DEGRADED, bandwidth.alarm.value
     if bandwidth.is_provisional:
@@ -93,7 +93,7 @@ def _statistic(item: Scored, baseline: Baseline, cusum: float) -> Statistic:
     is_golden = baseline.golden == baseline.busbw
     return Statistic(
         z=item.z,
-        sigma=effective_sigma(baseline),
+        sigma=item.sigma,
         nights=baseline.night_count,
         cusum=cusum,
         vs_golden=item.ratio if is_golden else bandwidth_score(item.run.busbw, baseline.golden),

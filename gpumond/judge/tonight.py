@@ -18,7 +18,7 @@ from gpumond.judge.baseline import (
     effective_latency_sigma,
     effective_sigma,
     has_full_rules,
-    is_frozen,
+    is_settled,
     learn,
     median_values,
     open_candidate,
@@ -40,8 +40,10 @@ from gpumond.model.run import Verdict
 class Tonight:
     """The valid runs of one night, at least one; its attributes become what is remembered after it."""
 
-    def __init__(self, track: Track, runs: Sequence[Observation]) -> None:
+    def __init__(self, track: Track, runs: Sequence[Observation], siblings: float) -> None:
+        """`siblings` is the typical noise of the scope."""
         self.runs = runs
+        self._siblings = siblings
         self.at = runs[0].at
         self.collective = runs[0].track.collective
         self.signals: list[Signal] = []
@@ -146,14 +148,14 @@ class Tonight:
     # Nights with one
 
     def _judge_scored(self, baseline: Baseline) -> list[Assessment]:
-        sigma = effective_sigma(baseline)
+        sigma = effective_sigma(baseline, self._siblings)
         scored = [score_run(run, baseline, sigma) for run in self.runs]
         chosen = self._chosen(scored)
         values = self._values([item.run for item in chosen])
         ratio = chosen[0].ratio if len(chosen) == 1 else bandwidth_score(values.busbw, baseline.busbw)
         if ratio is None:
             return [not_evaluated(Reason.FEWER_ROWS, "no size that the baseline has")] * len(scored)
-        night = JudgedNight(self.at, ratio, (ratio - 1) / sigma)
+        night = JudgedNight(self.at, ratio, (ratio - 1) / sigma, len(chosen) > 1)
         if has_full_rules(baseline) and baseline.sigma > policy.TOO_NOISY_SIGMA:
             self._learn_or_collect(baseline, values, ratio)
             detail = f"the score varies by {baseline.sigma:.0%} from night to night"
@@ -183,8 +185,10 @@ class Tonight:
         """The runs that count: where a re-run is good, the host is, and the low ones were disturbed."""
         if len(scored) == 1:
             return scored
-        good = [item for item in scored if item.z >= policy.CLEARED_Z]
-        return good or scored
+        best = max(item.z for item in scored)
+        if best < policy.CLEARED_Z:
+            return scored
+        return [item for item in scored if item.z >= best - policy.DISTURBED_Z]
 
     def _values(self, runs: Sequence[Observation]) -> NightValues:
         if len(runs) == 1:
@@ -258,7 +262,7 @@ class Tonight:
         return has_full_rules(baseline) and night.z <= policy.NOT_LEARNED_Z
 
     def _learn_or_collect(self, baseline: Baseline, values: NightValues, ratio: float) -> None:
-        if not self._collect(values, ratio) and not is_frozen(baseline):
+        if not self._collect(values, ratio) and not is_settled(baseline):
             self._baseline = learn(baseline, values, self._fingerprint, self._transport)
 
     def _collect(self, values: NightValues, ratio: float | None) -> bool:

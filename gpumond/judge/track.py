@@ -30,14 +30,14 @@ class TrackResult:
     signals: tuple[Signal, ...]
 
 
-def judge_track(track: Track, runs: Sequence[Observation]) -> TrackResult:
-    """The runs of one night, at least one."""
+def judge_track(track: Track, runs: Sequence[Observation], siblings: float) -> TrackResult:
+    """The runs of one night, at least one; `siblings` is the typical noise of the scope."""
     refusals = [refusal_of(run, track.baseline) for run in runs]
     track, signals = _note_results(track, runs, refusals)
     valid = [run for run, refusal in zip(runs, refusals, strict=True) if refusal is None]
     if not valid:
         return TrackResult(track, tuple(refusal for refusal in refusals if refusal), tuple(signals))
-    tonight = Tonight(track, valid)
+    tonight = Tonight(track, valid, siblings)
     judged = iter(tonight.judge())
     assessments = tuple(refusal or next(judged) for refusal in refusals)
     return TrackResult(tonight.remembered(), assessments, (*signals, *tonight.signals))

@@ -75,6 +75,8 @@ class Baseline:
     transport: str = ""
     golden: dict[int, float] = field(default_factory=dict)
     nights: tuple[NightValues, ...] = ()
+    scores: tuple[float, ...] = ()
+    """Of a frozen one: what its noise is learned from, for some weeks more."""
     origin: str = "learned"
     """`learned`, `auto_accepted`, or `accepted`."""
 
@@ -113,11 +115,12 @@ class AlarmKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class JudgedNight:
-    """One valid night in units of noise; negative is worse."""
+    """One valid night in units of noise; negative is worse. `is_repeated`: it rests on several runs that agree."""
 
     at: datetime
     ratio: float
     z: float
+    is_repeated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +131,8 @@ class DetectorState:
     cusum: float = 0.0
     cusum_since: datetime | None = None
     alarm: AlarmKind | None = None
+    alarm_z: float = 0.0
+    """How low the nights were that raised it, on average."""
     good_nights: int = 0
     """In a row, since the alarm."""
     is_provisional: bool = False
