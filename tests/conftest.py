@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+import structlog
 from hypothesis import settings
 
 from gpumond.simulate.scenario import load_scenario
@@ -69,3 +71,11 @@ def clock():
 def two_h200_driver(fake_nvml):
     """The environment in which the driver library is that of the captured host."""
     return fake_nvml.host(load_scenario("h200-2-vm")).environment
+
+
+@pytest.fixture(autouse=True)
+def _log_of_its_own():
+    """A command that a test calls sends the log to that test's standard error, which is gone afterwards."""
+    yield
+    structlog.reset_defaults()
+    logging.getLogger().handlers.clear()
