@@ -35,7 +35,9 @@ class UnreadableReason(StrEnum):
     RESET_REQUIRED = "reset_required"
     NO_LIBRARY = "no_library"  # the vendor's library is not installed
     DRIVER_NOT_LOADED = "driver_not_loaded"
-    DRIVER_MISMATCH = "driver_mismatch"  # library and kernel module differ: usually an upgrade without a reboot
+    DRIVER_MISMATCH = (
+        "driver_mismatch"  # library and kernel module differ: usually an upgrade without a reboot
+    )
     DRIVER = "driver"  # anything else that makes the driver as a whole unusable
     TIMEOUT = "timeout"
     ASLEEP = "asleep"  # waking the GPU only to read it is refused
