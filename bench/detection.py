@@ -3,7 +3,7 @@
 Prints the section "Detection" of docs/results.md: `python bench/detection.py`; `--check` compares with what is committed
 there (the seeds are fixed, so every number must be the same); `--processes N` sets how many cores it may use.
 
-A host has 5 collectives x 6 sizes. A night's noise is half common to the host and half of each value (in standard
+A host has 5 collectives x 4 sizes. A night's noise is half common to the host and half of each value (in standard
 deviation). A disturbed night is 4-12 % low as a whole. A low night is run again up to 5 times, as the daemon does; a
 disturbance outlasts each re-run with probability PERSISTENCE. In clusters, a disturbed night is followed by another one
 with probability 0.5, at the same rate over the year. 3 % of nights are missing, and two weeks of each year.
@@ -170,7 +170,7 @@ class Delay:
     name: str
     noise: float
     loss: str
-    hosts: int = 120
+    hosts: int = 100
     nights: int = 30
 
 
@@ -180,7 +180,7 @@ class Acceptance:
 
     name: str
     level: float
-    hosts: int = 200
+    hosts: int = 100
 
 
 Experiment = FalseAlarms | Delay | Acceptance
@@ -194,7 +194,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     Delay("noise 1 %: step 10 %", 0.01, "step 0.10"),
     Delay("noise 1 %: drift 0.2 % a day", 0.01, "drift 0.002"),
     Delay("noise 0.25 %: step 1 %", 0.0025, "step 0.01"),
-    Acceptance("update that costs 3 %", 0.97, hosts=400),
+    Acceptance("update that costs 3 %", 0.97, hosts=300),
     Acceptance("update that costs 1 %", 0.99),
     Acceptance("update that costs nothing", 1.0),
 )

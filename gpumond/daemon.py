@@ -12,7 +12,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -24,7 +24,7 @@ from gpumond.board import StatusBoard
 from gpumond.clock import Clock
 from gpumond.config.load import diff, load
 from gpumond.config.schema import Config, SweepConfig
-from gpumond.errors import ConfigError, ExitCode, GpumondError, StoreError
+from gpumond.errors import ConfigError, ExitCode, GpumondError, NotEvaluatedError, StoreError
 from gpumond.exporter.http import HttpServer
 from gpumond.guards.lock import hold_lock
 from gpumond.guards.quiet import QuietLog
@@ -40,6 +40,7 @@ from gpumond.schedule.sweeps import read_machine_id
 from gpumond.store.records import Request, RequestState
 from gpumond.store.retention import RetentionPolicy
 from gpumond.store.sqlite import Store
+from gpumond.sweep.baselines import BaselineAction
 from gpumond.sweep.context import SweepContext, new_run_id
 from gpumond.sweep.plan import resolve_gpu_sets
 from gpumond.sweep.recovery import end_abandoned
@@ -57,6 +58,10 @@ HEARTBEAT_SECONDS_MAX = 120.0
 """A scheduler that has been silent for four heartbeats is stuck: systemd is no longer told that all is well."""
 
 RETENTION_INTERVAL_SECONDS = 86_400.0
+
+RERUNS_MAX = 5
+RERUN_AFTER_SECONDS = 600.0
+"""A low night is measured again up to so often: what disturbed it has mostly gone after ten minutes."""
 
 
 class RequestKind(StrEnum):
@@ -325,9 +330,25 @@ class Daemon:
         )
         try:
             if appointment.starts_at is not None and appointment.starts_at <= now:
-                self._sweeps.run(name, trigger=Trigger.WINDOW, latest_start=appointment.window_ends_at)
+                ends_at = appointment.window_ends_at
+                self._sweeps.run(name, trigger=Trigger.WINDOW, latest_start=ends_at, may_rerun=True)
+                self._confirm_later(name, ends_at, RERUNS_MAX)
         finally:
             self._arm(sweep)
+
+    def _confirm_later(self, name: str, window_ends_at: datetime | None, reruns_left: int) -> None:
+        """A low night is measured again inside its window, before anybody is told."""
+        if not self._sweeps.has_suspects(name):
+            return
+        at = self._clock.now() + timedelta(seconds=RERUN_AFTER_SECONDS)
+        if reruns_left == 0 or window_ends_at is None or at >= window_ends_at:
+            self._sweeps.settle(name)
+            return
+        self._schedule.at(f"confirm:{name}", at, partial(self._confirm, name, window_ends_at, reruns_left))
+
+    def _confirm(self, name: str, window_ends_at: datetime, reruns_left: int) -> None:
+        self._sweeps.confirm(name, latest_start=window_ends_at, may_rerun=reruns_left > 1)
+        self._confirm_later(name, window_ends_at, reruns_left - 1)
 
     def _run_soon(self, job: str, name: str, trigger: Trigger, sweep_id: RunId | None = None) -> None:
         def call() -> None:
@@ -369,6 +390,8 @@ class Daemon:
                 return RequestState.DONE, self._sweeps.pause(by=request.by, reason=reason)
             case RequestKind.RESUME:
                 return RequestState.DONE, self._sweeps.resume()
+            case kind if kind in tuple(BaselineAction):
+                return self._decide_baseline(BaselineAction(kind), request)
             case unknown:
                 return RequestState.FAILED, f"this daemon does not know {unknown!r} requests"
 
@@ -384,6 +407,15 @@ class Daemon:
         sweep_id = new_run_id(self._clock.now())
         self._run_soon(f"request:{request.id}", name, Trigger.REQUEST, sweep_id)
         return RequestState.DONE, sweep_id
+
+    def _decide_baseline(self, action: BaselineAction, request: Request) -> tuple[RequestState, str]:
+        if self._sweeps.is_measuring:
+            return RequestState.FAILED, "a sweep is being measured; ask again when it has ended"
+        try:
+            answer = self._sweeps.decide_baseline(action, request.arguments, by=request.by)
+        except NotEvaluatedError as error:
+            return RequestState.FAILED, error.message
+        return RequestState.DONE, answer
 
     def _decide(self, request: Request) -> None:
         """Obey what an operator says of the host as it is now, or, while a sweep runs, as it was before."""
@@ -423,6 +455,7 @@ class Daemon:
         removed = {sweep.name for sweep in self._config.sweeps} - {sweep.name for sweep in config.sweeps}
         for name in removed:
             self._schedule.cancel(f"window:{name}")
+            self._schedule.cancel(f"confirm:{name}")
         self._config = config
         self._monitor.configure(
             launcher=make_launcher(config, self._clock),

@@ -31,6 +31,9 @@ COMMANDS = {
     "parse": "gpumond.cli.parse",
     "judge": "gpumond.cli.judge",
     "reference": "gpumond.cli.reference",
+    "baseline": "gpumond.cli.baseline",
+    "findings": "gpumond.cli.findings",
+    "fingerprint": "gpumond.cli.fingerprint",
     "doctor": "gpumond.cli.doctor",
     "check-config": "gpumond.cli.check_config",
 }

@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from types import FrameType
 
 from gpumond import codec, log
@@ -31,7 +32,9 @@ from gpumond.probe.launcher import ProbeLauncher
 from gpumond.process.supervisor import Cancellation
 from gpumond.store.sqlite import Store
 from gpumond.sweep.context import SweepReport
+from gpumond.sweep.events import SweepEvent
 from gpumond.sweep.follow import follow
+from gpumond.sweep.judging import Judging
 from gpumond.sweep.recovery import end_abandoned
 from gpumond.sweep.runner import SweepRunner
 from gpumond.sweep.specs import sweep_specs
@@ -191,17 +194,24 @@ def _measure(
     own_job = _own_job(arguments)
     end_abandoned(store, config.benchmark.lock_file, clock)
     launcher = make_launcher(config, clock)
+    snapshots: list[Snapshot] = []
+
+    def take_snapshot() -> Snapshot:
+        snapshots[:] = [fresh_snapshot(launcher)]
+        return snapshots[0]
+
+    def on_event(event: SweepEvent) -> None:
+        judging.follow(event)
+        display.show(event)
+
+    judging = Judging(store, snapshot=lambda: snapshots[0] if snapshots else None)
     context = make_sweep_context(
-        config,
-        store=store,
-        clock=clock,
-        take_snapshot=lambda: fresh_snapshot(launcher),
-        own_job=own_job,
+        config, store=store, clock=clock, take_snapshot=take_snapshot, own_job=own_job
     )
     runner = make_runner(
         config,
         context,
-        on_event=display.show,
+        on_event=on_event,
         config_file=arguments.config,
         count_gpus=lambda: len(context.take_snapshot().gpus),
     )
@@ -212,12 +222,16 @@ def _measure(
         )
     cancellation = Cancellation()
     with display, cancel_on_signal(cancellation):
-        return runner.run(
+        report = runner.run(
             sweep_specs(config)[name],
             trigger=arguments.trigger,
             cancellation=cancellation,
             sweep_id=arguments.sweep_id,
         )
+    if own_job:
+        return report  # the daemon that submitted it judges it, and may want re-runs first
+    judging.judge_new(name)
+    return replace(report, runs=store.runs_of_sweep(report.sweep.id))
 
 
 def _own_job(arguments: argparse.Namespace) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from gpumond.exporter import changes, expected, hardware, operation
+from gpumond.exporter import changes, expected, hardware, judgement, operation
 from gpumond.exporter.family import PREFIX, Family, Freshness, Kind, Sample, Scrape, Section
 from gpumond.model.status import HostStatus
 
@@ -27,6 +27,7 @@ EXPORTER = "gpumond.exporter.metrics"
 MONITOR = "gpumond.monitor.topology"
 NCCL_LOG = "gpumond.parsers.nccl_log"
 NVML = "gpumond.probe.nvml"
+JUDGE = "gpumond.sweep.judging"
 RUNNER = "gpumond.sweep.runner"
 SCHEDULE = "gpumond.schedule.engine"
 RING_MODEL = "gpumond.topology.expected"
@@ -333,6 +334,33 @@ _RESULTS: tuple[Family[HostStatus], ...] = (
         operation.collective_transport_channels,
         labels=("transport",),
         read_by=NCCL_LOG,
+    ),
+    _PER_RESULT.family(
+        "collective_busbw_baseline_bytes_per_second",
+        "Bus bandwidth that is normal on this host, as the judge has learned it. Sizes from 64 MiB on only.",
+        judgement.busbw_baseline,
+        read_by=JUDGE,
+    ),
+    _PER_COLLECTIVE.family(
+        "collective_score_ratio",
+        "The last run against its baseline: the median over sizes from 64 MiB on, 1 is as normal. No sample for a run"
+        " that could not be compared.",
+        judgement.score_ratio,
+        read_by=JUDGE,
+    ),
+    _PER_COLLECTIVE.family(
+        "collective_transport_baseline_channels",
+        "NCCL channels by transport when the baseline was learned.",
+        judgement.transport_baseline_channels,
+        labels=("transport",),
+        read_by=JUDGE,
+    ),
+    _PER_COLLECTIVE.family(
+        "baseline_state",
+        "1 for where the baseline of this collective stands (learning, frozen, candidate_waiting), 0 for the others.",
+        judgement.baseline_state,
+        labels=("state",),
+        read_by=JUDGE,
     ),
     _PER_COLLECTIVE.family(
         "collective_verdict",

@@ -23,7 +23,15 @@ from gpumond.judge.score import (
     robust_sigma,
     trimmed_mean,
 )
-from gpumond.model.baseline import Baseline, BaselineState, Candidate, InputChange, NightValues, Track
+from gpumond.model.baseline import (
+    Baseline,
+    BaselineState,
+    Candidate,
+    DetectorState,
+    InputChange,
+    NightValues,
+    Track,
+)
 
 _ACCEPTED: Final = frozenset({"accepted", "auto_accepted"})
 
@@ -240,6 +248,11 @@ def reject(track: Track) -> Track:
     if track.candidate is None:
         return track
     return replace(track, candidate=None, rejected=track.candidate.fingerprint)
+
+
+def restored(track: Track) -> Track:
+    """`track` after the decision about it was taken back: what is wrong must show again before anybody is told again."""
+    return replace(track, candidate=None, bandwidth=DetectorState(), latency=DetectorState())
 
 
 def median_values(values: Sequence[Mapping[int, float]]) -> dict[int, float]:

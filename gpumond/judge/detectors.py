@@ -49,6 +49,8 @@ def detect(state: DetectorState, night: JudgedNight, rules: Rules) -> tuple[Dete
     raised, onset = _alarm_of(nights, state, moved, rules)
     if raised is not None:
         moved = _alarmed(raised, nights)
+    if raised is None and not severe and not state.is_provisional:
+        return moved, NOTHING
     return moved, Detection(
         raised=raised,
         raised_since=onset,

@@ -13,9 +13,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from gpumond import codec
-from gpumond.judge import policy
 from gpumond.judge.assessment import Assessment, Reason
 from gpumond.judge.night import judge_night
+from gpumond.judge.nights import group_nights
 from gpumond.judge.observation import Observation, measured_of
 from gpumond.judge.reference import link_model_busbw
 from gpumond.model.baseline import Scope, ScopeMemory, TrackKey
@@ -123,30 +123,13 @@ def judge_history(lines: Iterable[str]) -> JudgedHistory:
 
 
 def _nights(lines: Sequence[_Line]) -> Iterator[tuple[Scope, list[_Line]]]:
-    """Scope by scope, what was measured within one night; a run that says it is a re-run stays with its night.
-
-    Runs that are no measurement stand alone: they must not decide which night another run belongs to.
-    """
+    """Scope by scope, what was measured within one night."""
     by_scope: dict[Scope, list[_Line]] = {}
     for line in lines:
         by_scope.setdefault(line.observation.scope, []).append(line)
     for scope, members in by_scope.items():
-        night: list[_Line] = []
-        for line in members:
-            if line.observation.excluded:
-                yield scope, [line]
-                continue
-            if night and not belongs_to_night(line.observation, night[0].observation.at):
-                yield scope, night
-                night = []
-            night.append(line)
-        if night:
+        for night in group_nights(members, lambda line: line.observation):
             yield scope, night
-
-
-def belongs_to_night(run: Observation, night_at: datetime) -> bool:
-    limit = policy.RERUN_WITHIN if run.is_rerun else policy.NIGHT
-    return abs(run.at - night_at) < limit
 
 
 def _verdict_of(line: _Line, assessment: Assessment) -> RunVerdict:

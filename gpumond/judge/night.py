@@ -99,7 +99,12 @@ def _judged_runs(
     runs: Sequence[Observation], judged: Mapping[int, Assessment], tracks: Mapping[TrackKey, Track]
 ) -> tuple[JudgedRun, ...]:
     return tuple(
-        JudgedRun(run, _compared_with_more_ranks(judged[number], run.track, tracks))
+        JudgedRun(
+            run,
+            _compared_with_more_ranks(judged[number], run.track, tracks)
+            if judged[number].reason == Reason.LEARNING
+            else judged[number],
+        )
         for number, run in enumerate(runs)
     )
 
@@ -147,8 +152,6 @@ def _compared_with_more_ranks(
     assessment: Assessment, key: TrackKey, tracks: Mapping[TrackKey, Track]
 ) -> Assessment:
     """A host that lost a GPU learns anew, and says so: 7 of 8 cost 2.8 %, which nobody may take for the old series."""
-    if assessment.reason != Reason.LEARNING:
-        return assessment
     what = (key.collective, key.datatype, key.redop)
     more = [
         other.ranks

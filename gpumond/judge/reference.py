@@ -111,9 +111,7 @@ def link_model_busbw(
     """Bytes per second of a ring of `ranks` GPUs; None where the model does not apply, or something is not known."""
     topology_class = str(topology.get("class", "")).lower()
     links = _fewest(topology.get("links"))
-    if topology_class not in _UNNAMED or not links or not 1 < ranks <= _HOST_RANKS_MAX:
-        return None
-    if collective not in _RING or (collective != Collective.ALL_REDUCE and ranks < _GATHERING_RANKS_MIN):
+    if topology_class not in _UNNAMED or not links or not is_modelled(collective, ranks):
         return None
     name = _gpu_name((topology, fingerprint))
     if topology_class == _XGMI:
@@ -123,6 +121,13 @@ def link_model_busbw(
         return links * slowest * _UNNAMED_FRACTION
     model = link_model_of(name, topology_class)
     return None if model is None else links * model.link_bytes_per_second * model.fraction
+
+
+def is_modelled(collective: str, ranks: int) -> bool:
+    """Whether rings of so many GPUs were measured against the model, near enough to judge by it."""
+    if collective not in _RING or not 1 < ranks <= _HOST_RANKS_MAX:
+        return False
+    return collective == Collective.ALL_REDUCE or ranks >= _GATHERING_RANKS_MIN
 
 
 def link_model_of(gpu_name: str, topology_class: str) -> LinkModel | None:

@@ -36,7 +36,12 @@ def trimmed_mean(values: Sequence[float]) -> float:
 
 def bandwidth_score(busbw: Mapping[int, float], baseline: Mapping[int, float]) -> float | None:
     """None where they have no size in common."""
-    ratios = [busbw[size] / normal for size, normal in baseline.items() if size in busbw]
+    try:
+        ratios = [
+            busbw[size] / normal for size, normal in baseline.items()
+        ]  # nearly always it has all of them
+    except KeyError:
+        ratios = [busbw[size] / normal for size, normal in baseline.items() if size in busbw]
     return median(ratios) if ratios else None
 
 

@@ -37,8 +37,9 @@ def score_run(run: Observation, baseline: Baseline, sigma: float) -> Scored:
 
 def best_z(runs: Iterable[Observation], baseline: Baseline, sigma: float) -> float | None:
     """The best score of a night in units of noise; None where no run has one."""
-    scored = [score_run(run, baseline, sigma) for run in runs]
-    return max((item.z for item in scored if item.ratio is not None), default=None)
+    ratios = [bandwidth_score(run.busbw, baseline.busbw) for run in runs]
+    best = max((ratio for ratio in ratios if ratio is not None), default=None)
+    return None if best is None else (best - 1) / sigma
 
 
 def against_model(run: Observation) -> Assessment:

@@ -78,6 +78,7 @@ class Trigger(StrEnum):
     COMMAND = "command"
     REQUEST = "request"  # the command line, through a running daemon
     START = "start"  # demo: once, right after start-up
+    CONFIRMATION = "confirmation"  # a low night is measured again
     IMPORT = "import"  # nobody: a log of an earlier benchmark was read
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from gpumond.model.baseline import BaselineState
 from gpumond.model.benchmark import Collective, Placement
 from gpumond.model.change import ChangeCount, OpenChange
 from gpumond.model.finding import Finding
@@ -89,6 +90,31 @@ class CollectiveVerdict:
 
 
 @dataclass(frozen=True, slots=True)
+class CollectiveScore:
+    """How the newest run of a collective compares with its baseline; 1 is as normal, less is worse."""
+
+    sweep: str
+    engine: Engine
+    gpu_set: str
+    collective: Collective
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class CollectiveBaseline:
+    """What is normal for a collective: busbw by size, in bytes per second, and how far it is known."""
+
+    sweep: str
+    engine: Engine
+    gpu_set: str
+    collective: Collective
+    state: BaselineState
+    datatype: str
+    busbw: dict[int, float]
+    transport: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class CollectiveTransport:
     """How NCCL moved the data of a collective: channels by transport (model/transport.py)."""
 
@@ -141,6 +167,8 @@ class HostStatus:
     points: tuple[LatestPoint, ...] = ()
     verdicts: tuple[CollectiveVerdict, ...] = ()
     transports: tuple[CollectiveTransport, ...] = ()
+    scores: tuple[CollectiveScore, ...] = ()
+    baselines: tuple[CollectiveBaseline, ...] = ()
     heartbeat_at: datetime | None = None
     config_loaded_at: datetime | None = None
     is_config_current: bool = True

@@ -6,32 +6,36 @@ from datetime import datetime
 
 from gpumond.model.finding import Finding, FindingKind
 from gpumond.model.status import Pause
-from gpumond.store.rows import finding_of, pause_of, text
-from gpumond.store.session import Scalar, Session, optional_microseconds, to_microseconds
+from gpumond.store.rows import finding_of, finding_values, pause_of, text
+from gpumond.store.session import Session, to_microseconds
 
+_COLUMNS = "kind, level, subject, detail, evidence, first_at_us, last_at_us, closed_at_us, confirmed_at_us, collectives, cause"
+_INSERT = f"INSERT INTO finding ({_COLUMNS}) VALUES (:{_COLUMNS.replace(', ', ', :')})"  # noqa: S608 - constants
 _RENEW = """
-UPDATE finding SET level = :level, detail = :detail, evidence = :evidence, last_at_us = :last_at
+UPDATE finding SET level = :level, detail = :detail, evidence = :evidence, last_at_us = :last_at_us,
+  confirmed_at_us = :confirmed_at_us, collectives = :collectives, cause = :cause
 WHERE kind = :kind AND subject = :subject AND closed_at_us IS NULL
 """
-_INSERT = """
-INSERT INTO finding (kind, level, subject, detail, evidence, first_at_us, last_at_us, closed_at_us)
-VALUES (:kind, :level, :subject, :detail, :evidence, :first_at, :last_at, :closed_at)
+# A subject of the judge names the event, so that one row stands for it, open or closed.
+_REPLACE = """
+UPDATE finding SET level = :level, detail = :detail, evidence = :evidence, first_at_us = :first_at_us,
+  last_at_us = :last_at_us, closed_at_us = :closed_at_us, confirmed_at_us = :confirmed_at_us,
+  collectives = :collectives, cause = :cause
+WHERE id = (SELECT max(id) FROM finding WHERE kind = :kind AND subject = :subject)
 """
 
 
 def record_finding(session: Session, finding: Finding) -> None:
     """Open it, or renew the open one of this kind and subject, which keeps when it was first seen."""
-    values: dict[str, Scalar] = {
-        "kind": finding.kind,
-        "level": finding.level,
-        "subject": text(finding.subject),
-        "detail": text(finding.detail),
-        "evidence": text(finding.evidence),
-        "first_at": to_microseconds(finding.first_at),
-        "last_at": to_microseconds(finding.last_at),
-        "closed_at": optional_microseconds(finding.closed_at),
-    }
+    values = finding_values(finding)
     if session.execute(_RENEW, values).rowcount == 0:
+        session.execute(_INSERT, values)
+
+
+def replace_finding(session: Session, finding: Finding) -> None:
+    """Store what is known of an event now, whether it is open or not."""
+    values = finding_values(finding)
+    if session.execute(_REPLACE, values).rowcount == 0:
         session.execute(_INSERT, values)
 
 

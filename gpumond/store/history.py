@@ -7,11 +7,8 @@ it are safe to repeat, because after a failure nobody can tell whether the commi
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from contextlib import AbstractContextManager
 from datetime import datetime
-from typing import Protocol
 
-from gpumond.clock import Clock
 from gpumond.model.benchmark import Collective, Point
 from gpumond.model.change import OpenChange
 from gpumond.model.finding import Finding, FindingKind
@@ -27,6 +24,7 @@ from gpumond.model.status import (
 )
 from gpumond.model.topology import Snapshot
 from gpumond.store import changes, decisions, findings, latest, requests, runs, snapshots, tallies
+from gpumond.store.judge_history import JudgeHistory
 from gpumond.store.records import (
     AcceptedSnapshot,
     ChangeEnding,
@@ -39,30 +37,14 @@ from gpumond.store.records import (
     SnapshotPeriod,
     SweepHistory,
 )
-from gpumond.store.session import Session, to_microseconds
+from gpumond.store.session import to_microseconds
 
 SERIES_LIMIT = 10_000
 FINDINGS_LIMIT = 1000
 
 
-class Transactions(Protocol):
-    """Who opens and ends transactions. Either block raises StoreError."""
-
-    def reading(self) -> AbstractContextManager[Session]:
-        """All reads of the block see one state."""
-        ...
-
-    def writing(self) -> AbstractContextManager[Session]:
-        """All of the block is stored, or nothing."""
-        ...
-
-
-class History:
+class History(JudgeHistory):
     """Every operation raises StoreError where the history cannot be read or written, ValueError for impossible values."""
-
-    def __init__(self, transactions: Transactions, clock: Clock) -> None:
-        self._transactions = transactions
-        self._clock = clock
 
     # Topology
 

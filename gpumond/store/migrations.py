@@ -281,12 +281,69 @@ _MEASURED = (
     AND reason <> 'unreadable_rows' AND purpose = 'measurement'""",
 )
 
+# What the judge said, what it remembers, and what people said of its baselines. `track_before` and `findings_before` are
+# of the state before the newest night: that night is judged again when another run of it comes.
+_JUDGE = (
+    f"ALTER TABLE finding ADD COLUMN {_optional_integer('confirmed_at_us')}",
+    f"ALTER TABLE finding ADD COLUMN {_text('collectives')} DEFAULT '[]'",
+    f"ALTER TABLE finding ADD COLUMN {_text('cause')} DEFAULT '[]'",
+    _table(
+        "fingerprint",
+        "id INTEGER PRIMARY KEY",
+        "document TEXT NOT NULL UNIQUE CHECK (typeof(document) = 'text')",
+    ),
+    "ALTER TABLE run ADD COLUMN fingerprint INTEGER REFERENCES fingerprint (id)",
+    _table(
+        "assessment",
+        "run INTEGER PRIMARY KEY REFERENCES run (number) ON DELETE CASCADE",
+        _optional_real("score"),
+        _text("document"),
+    ),
+    _table(
+        "judge_scope",
+        _text("sweep"),
+        _text("engine"),
+        _text("gpu_set"),
+        _integer("first_run"),
+        _text("findings_before"),
+        "PRIMARY KEY (sweep, engine, gpu_set)",
+        suffix=" WITHOUT ROWID",
+    ),
+    _table(
+        "judge_track",
+        _text("sweep"),
+        _text("engine"),
+        _text("gpu_set"),
+        _text("track_key"),
+        _optional_text("track_before"),
+        _text("track"),
+        "PRIMARY KEY (sweep, engine, gpu_set, track_key)",
+        suffix=" WITHOUT ROWID",
+    ),
+    _table(
+        "baseline_decision",
+        "id INTEGER PRIMARY KEY",
+        "kind TEXT NOT NULL CHECK (kind IN ('accept', 'reject', 'reset'))",
+        _text("sweep"),
+        _text("engine"),
+        _text("gpu_set"),
+        _integer("at_us"),
+        _text("decided_by"),
+        _text("reason"),
+        _text("tracks_before"),
+        _optional_integer("undone_at_us"),
+        _text("undone_by"),
+        _text("undone_reason"),
+    ),
+)
+
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     _TOPOLOGY + _SWEEPS + _RUNS + _DAEMON,
     _GUARDS,
     _CHANGES,
     _TRANSPORT,
     _MEASURED,
+    _JUDGE,
 )
 
 SCHEMA_VERSION = len(MIGRATIONS)

@@ -7,9 +7,10 @@ from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 
+from gpumond.model.baseline import Scope, ScopeMemory
 from gpumond.model.change import Change
 from gpumond.model.identity import RunId
-from gpumond.model.run import Verdict
+from gpumond.model.run import Run, Verdict
 from gpumond.model.topology import Snapshot
 
 SWEEP_FAILURES = "sweep_failures"
@@ -148,6 +149,47 @@ class ChangeRecord:
     opened_at: datetime
     closed_at: datetime | None = None
     ending: ChangeEnding | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NumberedRun:
+    """A run with its place in the history, which no step of the clock moves, and its inputs where they are known."""
+
+    number: int
+    run: Run
+    fingerprint: dict[str, str] | None
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeRecord:
+    """What the judge remembers of a scope: before its newest night, whose first run is `first_run`, and with it."""
+
+    first_run: int
+    before: ScopeMemory
+    memory: ScopeMemory
+
+
+class BaselineDecisionKind(StrEnum):
+    """What a person said of the baselines of a scope."""
+
+    ACCEPT = "accept"
+    REJECT = "reject"
+    RESET = "reset"
+
+
+@dataclass(frozen=True, slots=True)
+class BaselineDecision:
+    """Who said it, when and why."""
+
+    id: int
+    kind: BaselineDecisionKind
+    scope: Scope
+    at: datetime
+    by: str
+    reason: str
+    undone_at: datetime | None = None
+    undone_by: str = ""
+    undone_reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)

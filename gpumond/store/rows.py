@@ -180,7 +180,27 @@ def finding_of(row: Row) -> Finding:
         first_at=from_microseconds(row["first_at_us"]),
         last_at=from_microseconds(row["last_at_us"]),
         closed_at=optional_instant(row["closed_at_us"]),
+        confirmed_at=optional_instant(row["confirmed_at_us"]),
+        collectives=tuple(json.loads(row["collectives"])),
+        cause=tuple(json.loads(row["cause"])),
     )
+
+
+def finding_values(finding: Finding) -> dict[str, Scalar]:
+    """The columns of table `finding`."""
+    return {
+        "kind": finding.kind,
+        "level": finding.level,
+        "subject": text(finding.subject),
+        "detail": text(finding.detail),
+        "evidence": text(finding.evidence),
+        "first_at_us": to_microseconds(finding.first_at),
+        "last_at_us": to_microseconds(finding.last_at),
+        "closed_at_us": optional_microseconds(finding.closed_at),
+        "confirmed_at_us": optional_microseconds(finding.confirmed_at),
+        "collectives": json.dumps(finding.collectives),
+        "cause": json.dumps(finding.cause),
+    }
 
 
 def pause_of(row: Row) -> Pause:

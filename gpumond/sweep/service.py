@@ -20,8 +20,10 @@ from gpumond.model.run import Trigger
 from gpumond.model.status import HostStatus, SweepStatus
 from gpumond.process.supervisor import Cancellation
 from gpumond.store.records import SweepHistory
+from gpumond.sweep.baselines import BaselineAction, decide
 from gpumond.sweep.context import SweepContext, SweepReport
 from gpumond.sweep.events import RunFinished, SweepEvent, SweepFinished, SweepStarted
+from gpumond.sweep.judging import Judging, Suspect
 from gpumond.sweep.plan import SweepSpec, timeout_of
 from gpumond.sweep.reasons import FAILURE_REASONS, SKIP_REASONS
 from gpumond.sweep.runner import SweepRunner
@@ -81,6 +83,9 @@ class SweepService:
         self._cancellation: Cancellation | None = None
         self._is_measuring = False
         self._is_stopping = False
+        self._may_rerun = False
+        self._suspects: dict[str, tuple[Suspect, ...]] = {}
+        self._judging = Judging(context.store, snapshot=lambda: board.status.snapshot)
 
     @property
     def is_running(self) -> bool:
@@ -113,11 +118,42 @@ class SweepService:
     def restore(self) -> None:
         """Put on the board what the store knows: after a restart the same series with the same values."""
         sweeps = tuple(self._restored(name, spec) for name, spec in self._specs.items())
+        for name in self._specs:
+            if not self.is_running and not self._suspects.get(name):
+                self._judging.judge_new(name)  # what a dead daemon, or a command, has left unjudged
         self._publish_results()
         pause = self._context.store.pause()
         self._board.update(
             lambda status: replace(status, sweeps=tuple(_with_state(sweeps, status)), pause=pause)
         )
+
+    def has_suspects(self, name: str) -> bool:
+        """Whether the last sweep of this name was low, and nobody has been told yet."""
+        return bool(self._suspects.get(name))
+
+    def confirm(self, name: str, *, latest_start: datetime | None, may_rerun: bool) -> SweepReport | None:
+        """Measure again what was low; with `may_rerun` what is still low may wait for another one."""
+        with self._lock:
+            suspects, spec = self._suspects.get(name, ()), self._specs.get(name)
+        if not suspects or spec is None:
+            return None
+        again = replace(
+            spec,
+            gpu_sets=tuple(dict.fromkeys(suspect.gpu_set for suspect in suspects)),
+            collectives=tuple(dict.fromkeys(suspect.collective for suspect in suspects)),
+        )
+        return self._run(again, trigger=Trigger.CONFIRMATION, latest_start=latest_start, may_rerun=may_rerun)
+
+    def settle(self, name: str) -> None:
+        """Judge what was low as it is: there will be no re-run."""
+        self._judge(name, may_rerun=False)
+        self._publish_results()
+
+    def decide_baseline(self, action: BaselineAction, arguments: dict[str, str], *, by: str) -> str:
+        """Obey what a person says of baselines. Raises NotEvaluatedError where there is nothing to decide."""
+        answer = decide(self._context.store, self._context.clock, action, arguments, by=by)
+        self._publish_results()
+        return answer
 
     def set_due(self, name: str, due_at: datetime | None) -> None:
         self._change(name, lambda sweep: replace(sweep, due_at=due_at))
@@ -129,17 +165,36 @@ class SweepService:
         trigger: Trigger,
         sweep_id: RunId | None = None,
         latest_start: datetime | None = None,
+        may_rerun: bool = False,
     ) -> SweepReport | None:
         """Run a configured sweep to its end; None where it is no longer configured, or the daemon stops. Where it has to
-        wait for others, it does not start after `latest_start`.
+        wait for others, it does not start after `latest_start`. With `may_rerun` findings wait for `confirm`.
 
         Raises StoreError where its result could not be stored; the status says so too.
         """
         with self._lock:
             spec = self._specs.get(name)
-            if spec is None or self._is_stopping:
+        if spec is None:
+            return None
+        return self._run(
+            spec, trigger=trigger, sweep_id=sweep_id, latest_start=latest_start, may_rerun=may_rerun
+        )
+
+    def _run(
+        self,
+        spec: SweepSpec,
+        *,
+        trigger: Trigger,
+        sweep_id: RunId | None = None,
+        latest_start: datetime | None,
+        may_rerun: bool,
+    ) -> SweepReport | None:
+        name = spec.name
+        with self._lock:
+            if self._is_stopping:
                 return None
             context = self._context
+            self._may_rerun = may_rerun
             cancellation = self._cancellation = Cancellation()
         try:
             runner = self._runner_for(context, on_event=self._on_event)
@@ -187,9 +242,11 @@ class SweepService:
             case SweepStarted(sweep):
                 self._is_measuring = True
                 self._change(sweep.name, lambda status: replace(status, running_since=sweep.started_at))
-            case RunFinished():
+            case RunFinished(run):
+                self._judging.note_inputs(run)
                 self._publish_results()
             case SweepFinished(sweep):
+                self._judge(sweep.name, may_rerun=self._may_rerun)
                 self._publish_results()
                 history = self._context.store.sweep_history(sweep.name)
                 self._change(
@@ -197,6 +254,12 @@ class SweepService:
                 )
             case _:
                 pass
+
+    def _judge(self, name: str, *, may_rerun: bool) -> None:
+        suspects = self._judging.judge_new(name, may_rerun=may_rerun)
+        if suspects:
+            log.info("night_is_low", sweep=name, suspects=[str(suspect) for suspect in suspects])
+        self._suspects[name] = suspects
 
     def _change(self, name: str, change: Callable[[SweepStatus], SweepStatus]) -> None:
         self._board.update(
@@ -222,6 +285,7 @@ class SweepService:
         points, verdicts = select_points(store.latest_points()), store.latest_verdicts()
         transports = store.latest_transports()
         findings, preemptions = store.findings(), store.preemptions()
+        scores, baselines = store.latest_scores(), self._judging.baselines()
         self._board.update(
             lambda status: replace(
                 status,
@@ -230,6 +294,8 @@ class SweepService:
                 transports=transports,
                 findings=findings,
                 preemptions=preemptions,
+                scores=scores,
+                baselines=baselines,
             )
         )
 

@@ -6,12 +6,15 @@ import itertools
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+from gpumond.model.baseline import BaselineState
 from gpumond.model.benchmark import Collective, Placement
 from gpumond.model.change import Change, ChangeCount, ChangeKind, Level, OpenChange, Subject, SubjectKind
 from gpumond.model.identity import GpuUuid, PciBusId
 from gpumond.model.reading import NOT_SUPPORTED, Reading, Unreadable, UnreadableReason, Value
 from gpumond.model.run import Engine, GpuSet, Verdict
 from gpumond.model.status import (
+    CollectiveBaseline,
+    CollectiveScore,
     CollectiveTransport,
     CollectiveVerdict,
     CollectorStatus,
@@ -197,6 +200,21 @@ def point(
     )
 
 
+def baseline(
+    sweep: str, gpu_set: str, collective: Collective, sizes: tuple[int, ...], gpus: int
+) -> CollectiveBaseline:
+    return CollectiveBaseline(
+        sweep=sweep,
+        engine=Engine.NCCL_TESTS,
+        gpu_set=gpu_set,
+        collective=collective,
+        state=BaselineState.FROZEN,
+        datatype="float",
+        busbw={size: 338_900_000_000.0 for size in sizes if size >= 64 << 20},
+        transport=f"NVLS:16 P2P/CUMEM:{24 * gpus}",
+    )
+
+
 def sweep(name: str = "nightly") -> SweepStatus:
     return SweepStatus(
         name=name,
@@ -242,6 +260,11 @@ def status(gpus: int, nics: int, sweeps: tuple[str, ...], sizes: tuple[int, ...]
             )
             for name, gpu_set, collective in series
         ),
+        scores=tuple(
+            CollectiveScore(name, Engine.NCCL_TESTS, gpu_set, collective, 0.998)
+            for name, gpu_set, collective in series
+        ),
+        baselines=tuple(baseline(*key, sizes, gpus) for key in series),
         heartbeat_at=NOW - timedelta(seconds=7),
         config_loaded_at=NOW - timedelta(days=3),
         accepted_at=NOW - timedelta(days=30),
@@ -271,4 +294,8 @@ def two_gpu_status() -> HostStatus:
         points=tuple(kept),
         verdicts=tuple(verdicts),
         transports=tuple(transports),
+        scores=tuple(s for s in small.scores if s.gpu_set == "all" and s.collective is Collective.ALL_REDUCE),
+        baselines=tuple(
+            b for b in small.baselines if b.gpu_set == "all" and b.collective is Collective.ALL_REDUCE
+        ),
     )

@@ -22,10 +22,13 @@ from history_values import (
     measured,
 )
 
-from gpumond.model.change import Change, ChangeKind, OpenChange, Subject, SubjectKind
-from gpumond.model.finding import Finding, FindingKind, Level
+from gpumond.judge.assessment import Assessment, Basis
+from gpumond.model.baseline import Baseline, Scope, ScopeMemory, Track, TrackKey
+from gpumond.model.change import Change, ChangeKind, Level, OpenChange, Subject, SubjectKind
+from gpumond.model.finding import Finding, FindingKind
+from gpumond.model.run import Verdict
 from gpumond.model.status import InventoryEntry
-from gpumond.store.records import ChangeEnding
+from gpumond.store.records import BaselineDecisionKind, ChangeEnding, JudgeRecord
 from gpumond.store.sqlite import Store
 
 
@@ -37,6 +40,23 @@ def main() -> None:
             version = connection.execute("PRAGMA user_version").fetchone()[0]
             sys.stdout.writelines(f"{line}\n" for line in connection.iterdump())
             sys.stdout.write(f"PRAGMA user_version = {version};\n")
+
+
+def judge(store: Store, run_id: str) -> None:
+    scope, key = Scope("nightly", "nccl-tests", "all"), TrackKey("all_reduce", "float", "sum", 2, "p1")
+    baseline = Baseline({64 << 20: 267.3e9}, {8: 1e-5}, 0.002, 0.1, 21, NIGHT, {"driver": "580"})
+    memory = ScopeMemory({key: Track(baseline=baseline)})
+    store.set_fingerprint(run_id, {"driver": "580"})
+    store.record_judgement(
+        scope,
+        JudgeRecord(1, ScopeMemory(), memory),
+        verdicts={
+            run_id: Assessment(Verdict.OK, "within_noise", "99.9% of the baseline", 0.999, Basis.BASELINE)
+        },
+        remarks={},
+        findings=(),
+    )
+    store.decide_baseline(scope, BaselineDecisionKind.ACCEPT, memory, (), by="root", reason="commissioned")
 
 
 def fill(store: Store) -> None:
@@ -53,6 +73,7 @@ def fill(store: Store) -> None:
     run = measured(make_run(sweep, id="20261129T020000Z-000002"), make_point(8), make_point(16))
     store.finish_run(run, output=b"raw output")
     store.finish_sweep(ended(sweep))
+    judge(store, run.id)
     store.add_request("pause", {"until": NIGHT.isoformat()}, by="root")
     store.increment("sweep_preemptions", {"sweep": "nightly"})
     store.record_finding(
