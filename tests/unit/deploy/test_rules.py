@@ -115,9 +115,7 @@ def test_promtool_sees_every_alert_beside_a_healthy_a_made_up_and_a_restarted_ho
     assert len(hosts) >= 3
     assert {"simulated", "restarted"} <= hosts
     # A scrape that fails is a sample of `up`; everything else has none.
-    assert any(
-        "stale" in each["values"] or each["series"].startswith(("up{", "scrape_")) for each in series
-    )
+    assert any("stale" in each["values"] or each["series"].startswith(("up{", "scrape_")) for each in series)
     checked = {check["alertname"] for group in groups_of(name) for check in group["alert_rule_test"]}
     assert checked == {name}
 
