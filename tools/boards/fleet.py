@@ -70,11 +70,11 @@ NUMBERS = (
 NONE_EVER = f"sum by (instance) (gpumond_simulated{{{HOST}}}) * 0"
 """A host on which no kind of difference has ever been open has no series of it."""
 
+WORST_SCORE = f"min by (instance) (gpumond_collective_score_ratio{{{HOST}}})"
+
 COLUMNS = (
-    (
-        "Worst against equals",
-        AGAINST_EQUALS,
-    ),
+    ("Worst score", WORST_SCORE),
+    ("Worst against equals", AGAINST_EQUALS),
     ("GPUs present", f"sum by (instance) (gpumond_gpu_present{{{HOST}}})"),
     ("Findings", f"sum by (instance) (gpumond_finding{{{HOST}, {BAD}}})"),
     (
@@ -121,7 +121,7 @@ def make() -> Board:
 
 def _hosts(made: Board) -> None:
     node = f"max by (instance, gpu_model, gpu_count, driver_version) (gpumond_node_info{{{HOST}}})"
-    shown = {f"Value_{letter}": title for letter, (title, _) in zip("BCDEFG", COLUMNS, strict=True)}
+    shown = {f"Value_{letter}": title for letter, (title, _) in zip("BCDEFGH", COLUMNS, strict=True)}
     panel = (
         cells()
         .transformations(
@@ -133,13 +133,15 @@ def _hosts(made: Board) -> None:
             ]
         )
         .override_by_name("Host", properties(links=TO_HOST))
+        .override_by_name("Worst score", properties(unit="percentunit", decimals=1))
         .override_by_name("Worst against equals", properties(unit="percentunit", decimals=1))
         .override_by_name("Last success", properties(unit="dateTimeFromNow"))
     )
     made.add(
         panel,
         title="Hosts",
-        says="A row a host, with what is wrong on it. Worst against equals: the collective (from 100 MB) that is furthest"
+        says="A row a host, with what is wrong on it. Worst score: the collective that is furthest below the host's own past,"
+        " empty while that is still learned. Worst against equals: the collective (from 100 MB) that is furthest"
         " below the median of the hosts with the same GPUs and sweep.",
         width=24,
         height=10,
@@ -148,15 +150,27 @@ def _hosts(made: Board) -> None:
 
 
 def _nights(made: Board) -> None:
-    made.add(
-        nights("percentunit", *RATIO_STEPS).data_links([link_to(HOST_BOARD, "This host", "instance")]),
-        title="Worst busbw against equals, host by night",
-        says="A cell a host and day: the collective (from 100 MB) that is furthest below the median of the hosts with the"
-        " same GPU model, GPU count and sweep. Below 95 %, and with four equal hosts, GpumondFleetOutlier fires.",
-        width=24,
-        height=10,
-        queries=[Query(AGAINST_EQUALS, "{{instance}}")],
-    )
+    for title, says, expression in (
+        (
+            "Worst score, host by night",
+            "how far below the host's own past, as gpumond has judged it. Empty while that is still learned.",
+            WORST_SCORE,
+        ),
+        (
+            "Worst busbw against equals, host by night",
+            "(from 100 MB) how far below the median of hosts with the same GPUs and sweep. GpumondFleetOutlier: 95 %.",
+            AGAINST_EQUALS,
+        ),
+    ):
+        panel = nights("percentunit", *RATIO_STEPS).data_links([link_to(HOST_BOARD, "This host", "instance")])
+        made.add(
+            panel,
+            title=title,
+            says=f"A cell a host and day: its worst collective, {says}",
+            width=24,
+            height=9,
+            queries=[Query(expression, "{{instance}}")],
+        )
 
 
 def _open(made: Board) -> None:

@@ -27,7 +27,7 @@ from boards.panels import (
     states,
     transformation,
 )
-from boards.queries import HOST_BOARD, LARGE, SWEEP, VERDICT, expected_of
+from boards.queries import HOST_BOARD, LARGE, SCORE, SWEEP, VERDICT
 
 GPU = "{{instance}} GPU {{gpu}}"
 MILLISECONDS = 1000
@@ -54,6 +54,8 @@ def make() -> Board:
     _gpus(made)
     made.row("Errors")
     _errors(made)
+    made.row("Results")
+    _results(made)
     made.row("Sweeps")
     _sweeps(made)
     return made
@@ -229,25 +231,25 @@ def _errors(made: Board) -> None:
     )
 
 
-def _sweeps(made: Board) -> None:
+def _results(made: Board) -> None:
     to_sweep: list[Any] = [link_to(SWEEP, "This collective", "instance", "sweep", "gpu_set", "collective")]
     chosen = f'{HOST}, sweep=~"$sweep", gpu_set=~"$gpu_set", collective=~"$collective", {LARGE}'
     by = "instance, sweep, gpu_set, collective"
+    legend = "{{instance}} {{gpu_set}} {{collective}}"
     made.add(
         lines("Bps", interval=NIGHTLY).data_links(to_sweep),
         title="busbw of large messages",
-        says="The best of the exported sizes from 100 MB, for each collective, and what a ring of these GPUs should reach"
-        " where that is known. Measured once a night.",
+        says="The best of the exported sizes from 100 MB, for each collective; what is normal here, once that is learned;"
+        " and what a ring of these GPUs should reach where that is known. Measured once a night.",
         width=16,
         height=10,
         queries=[
-            Query(
-                f"max by ({by}) (gpumond_collective_busbw_bytes_per_second{{{chosen}}})",
-                "{{instance}} {{gpu_set}} {{collective}}",
-            ),
-            Query(
-                f"max by ({by}) ({expected_of(chosen)})", "{{instance}} {{gpu_set}} {{collective}} expected"
-            ),
+            Query(f"max by ({by}) (gpumond_collective_busbw_{name}{{{chosen}}})", f"{legend}{shown}")
+            for name, shown in (
+                ("bytes_per_second", ""),
+                ("baseline_bytes_per_second", " baseline"),
+                ("expected_bytes_per_second", " expected"),
+            )
         ],
     )
     made.add(
@@ -256,8 +258,27 @@ def _sweeps(made: Board) -> None:
         says="What gpumond says about the last run of each collective.",
         width=8,
         height=10,
-        queries=[Query(VERDICT, "{{instance}} {{gpu_set}} {{collective}}")],
+        queries=[Query(VERDICT, legend)],
     )
+    made.add(
+        lines("percentunit", interval=NIGHTLY, from_zero=False).data_links(to_sweep),
+        title="Scores",
+        says="The last run against the host's own past: 100 % is as normal. Nothing while that is still learned.",
+        width=16,
+        height=8,
+        queries=[Query(SCORE, legend)],
+    )
+    made.add(
+        cells().transformations(columns(gpu_set="GPU set", collective="Collective", state="Baseline")),
+        title="Baselines",
+        says="Where the baseline of each collective stands: learning, frozen, or with a candidate that waits.",
+        width=8,
+        height=8,
+        queries=[Query(f"gpumond_baseline_state{{{HOST}}} == 1", is_table=True)],
+    )
+
+
+def _sweeps(made: Board) -> None:
     made.add(
         cells()
         .transformations(

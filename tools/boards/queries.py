@@ -25,6 +25,9 @@ AGAINST_EQUALS = (
 )
 """The worst share of the median of hosts with the same GPUs and sweep, a host."""
 
+SCORE = f"gpumond_collective_score_ratio{{{SERIES}}}"
+"""The last run against the host's own past; nothing while that is still learned."""
+
 _VERDICT = f"gpumond_collective_verdict{{{SERIES}, verdict="
 VERDICT = (
     "max by (instance, sweep, gpu_set, collective) ("

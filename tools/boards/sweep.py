@@ -17,7 +17,7 @@ from boards.panels import (
     states,
     transformation,
 )
-from boards.queries import SWEEP, VERDICT, expected_of
+from boards.queries import SCORE, SWEEP, VERDICT, expected_of
 
 LEGEND = "{{instance}} {{gpu_set}} {{collective}}"
 OF_SIZE = f"{LEGEND} {{{{size_bytes}}}} B"
@@ -77,12 +77,13 @@ def _bandwidth(made: Board) -> None:
     made.add(
         lines("Bps", interval=NIGHTLY),
         title="busbw, night by night",
-        says="Held from one measurement to the next. Where a number has a source: what a ring of these GPUs should reach"
-        " from 1 GiB.",
+        says="Held from one measurement to the next. With what is normal here, once that is learned, and where a number has"
+        " a source: what a ring of these GPUs should reach from 1 GiB.",
         width=14,
         height=10,
         queries=[
             Query(f"gpumond_collective_busbw_bytes_per_second{{{POINT}}}", OF_SIZE),
+            Query(f"gpumond_collective_busbw_baseline_bytes_per_second{{{POINT}}}", f"{OF_SIZE} baseline"),
             Query(expected_of(POINT), f"{OF_SIZE} expected"),
         ],
     )
@@ -124,16 +125,31 @@ def _results(made: Board) -> None:
     made.add(
         lines("short", interval=NIGHTLY),
         title="Transport",
-        says="NCCL channels by transport in the last run. P2P that becomes SHM goes through host memory.",
+        says="NCCL channels by transport in the last run, and when the baseline was learned. P2P that becomes SHM goes"
+        " through host memory.",
         width=12,
         height=8,
-        queries=[Query(f"gpumond_collective_transport_channels{{{SERIES}}}", f"{LEGEND} {{{{transport}}}}")],
+        queries=[
+            Query(f"gpumond_collective_transport_channels{{{SERIES}}}", f"{LEGEND} {{{{transport}}}}"),
+            Query(
+                f"gpumond_collective_transport_baseline_channels{{{SERIES}}}",
+                f"{LEGEND} {{{{transport}}}} baseline",
+            ),
+        ],
+    )
+    made.add(
+        lines("percentunit", interval=NIGHTLY, from_zero=False),
+        title="Scores",
+        says="The last run against the host's own past: 100 % is as normal. Nothing while that is still learned.",
+        width=12,
+        height=8,
+        queries=[Query(SCORE, LEGEND)],
     )
     made.add(
         lines("dateTimeFromNow", interval=NIGHTLY, from_zero=False),
         title="Measured",
         says="When the newest result of each collective was measured.",
-        width=12,
+        width=24,
         height=8,
         queries=[
             Query(
