@@ -1,0 +1,137 @@
+"""Which inputs a run has, what of them cannot be read, and what is no input."""
+
+from dataclasses import replace
+
+import pytest
+from history_values import make_gpu, make_pair, make_point, make_run, make_snapshot, make_sweep, measured
+
+from gpumond.judge.inputs import HostInputs, fingerprint_of
+from gpumond.judge.stored_run import is_measured, observation_of
+from gpumond.model.reading import NOT_SUPPORTED, Unreadable, UnreadableReason, Value
+from gpumond.model.run import TAINTED, Verdict
+from gpumond.model.watch import RunWatch
+
+HOST = HostInputs("ro quiet", "0123456789abcdef", {"/etc/nccl.conf": "absent"})
+RUN = measured(
+    make_run(make_sweep(), environment={"NCCL_ALGO": "Ring", "NCCL_DEBUG_FILE": "/run/x", "HOME": "/tmp/x"}),
+    make_point(),
+    library_version="2.28.9",
+    tool_version="2.19.6",
+)
+UNREADABLE = Unreadable(UnreadableReason.NO_PERMISSION)
+
+
+def inputs(snapshot=None, run=RUN):
+    return fingerprint_of(run, snapshot or make_snapshot(), HOST)
+
+
+def test_everything_that_may_move_a_number_is_in_it():
+    found = inputs()
+    assert found | {"topology_hash": ""} == {
+        "nccl": "2.28.9",
+        "benchmark": "nccl-tests 2.19.6",
+        "benchmark_sha256": "0123456789abcdef",
+        "kernel": "6.1.0",
+        "driver": "580.159.04",
+        "cuda": "13.0",
+        "rocm": "not supported",
+        "iommu": "not supported",
+        "gpu_uuids": "GPU-a,GPU-b",
+        "vbios": "96.00",
+        "ecc_mode": "True",
+        "mig_mode": "False",
+        "persistence_mode": "True",
+        "compute_partition": "not supported",
+        "memory_partition": "not supported",
+        "topology_hash": "",
+        "cmdline": "ro quiet",
+        "conf./etc/nccl.conf": "absent",
+        "env.NCCL_ALGO": "Ring",
+    }
+
+
+def test_a_value_that_differs_between_gpus_names_each():
+    snapshot = make_snapshot(gpus=(make_gpu("a", 1), make_gpu("b", 2, vbios_version=Value("97.00"))))
+    assert inputs(snapshot)["vbios"] == "96.00,97.00"
+
+
+def test_what_one_gpu_does_not_tell_is_not_known():
+    snapshot = make_snapshot(gpus=(make_gpu("a", 1), make_gpu("b", 2, vbios_version=UNREADABLE)))
+    assert inputs(snapshot)["vbios"] == ""
+
+
+def test_without_a_snapshot_the_host_is_not_known():
+    found = fingerprint_of(RUN, None, HOST)
+    assert "driver" not in found
+    assert found["nccl"] == "2.28.9"
+
+
+@pytest.mark.parametrize(
+    ("change", "is_same"),
+    [
+        ({"pairs": (make_pair("b", "a"), make_pair("a", "b"))}, True),  # an order is no topology
+        ({"pairs": (make_pair("a", "b", nvlinks=Value(17)), make_pair("b", "a"))}, False),
+        ({"gpus": (make_gpu("b", 2, index=1), make_gpu("a", 1, index=0))}, True),
+    ],
+)
+def test_the_topology_hash(change, is_same):
+    assert (inputs(make_snapshot(**change))["topology_hash"] == inputs()["topology_hash"]) is is_same
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"pairs": (make_pair("a", "b", nvlinks=UNREADABLE), make_pair("b", "a"))},
+        {"pairs": ()},
+        {"gpus": (make_gpu("a", 1),)},
+    ],
+)
+def test_a_topology_that_cannot_be_read_has_no_hash(change):
+    assert inputs(make_snapshot(**change))["topology_hash"] == ""
+
+
+def observed(run, **options):
+    return observation_of(run, {}, **{"model_busbw": None, "cpu_count": 4, **options})
+
+
+def test_a_measured_run_is_an_observation():
+    watched = replace(RUN, watch=RunWatch(looks=9, longest_gap_seconds=0.1, cpu_load_average=3.0))
+    found = observed(watched)
+    assert found.busbw == {64 << 20: 267.3e9}
+    assert (found.excluded, found.failure, found.cpu_load_per_core) == ("", "", 0.75)
+    assert found.track.ranks == 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "excluded", "failure"),
+    [
+        ({"verdict": Verdict.NOT_EVALUATED, "reason": TAINTED}, TAINTED, ""),
+        ({"verdict": Verdict.NOT_EVALUATED, "reason": "truncated", "outcome": "truncated"}, "truncated", ""),
+        ({"verdict": Verdict.NOT_EVALUATED, "reason": "", "outcome": ""}, "not_measured", ""),
+        ({"verdict": Verdict.FAILED, "reason": "row_stalled", "outcome": "truncated"}, "", "row_stalled"),
+        ({"verdict": Verdict.FAILED, "reason": "exit_status"}, "", "exit_status"),
+    ],
+)
+def test_what_is_no_measurement(changes, excluded, failure):
+    run = replace(RUN, **changes)
+    assert not is_measured(run)
+    found = observed(run)
+    assert (found.excluded, found.failure, found.busbw) == (excluded, failure, {})
+
+
+def test_corrupt_data_is_known_even_where_no_row_tells_its_size():
+    failed = replace(RUN, verdict=Verdict.FAILED, reason="wrong_results", outcome="wrong_results")
+    assert observed(failed).wrong_sizes == (0,)
+    assert observed(replace(failed, points=(make_point(8, wrong_elements=2),))).wrong_sizes == (8,)
+
+
+def test_a_verdict_of_the_judge_does_not_unmake_a_measurement():
+    assert is_measured(replace(RUN, verdict=Verdict.NOT_EVALUATED, reason="disturbed"))
+    assert is_measured(replace(RUN, verdict=Verdict.DEGRADED, reason="step"))
+
+
+def test_not_supported_is_an_answer():
+    snapshot = make_snapshot(
+        gpus=(make_gpu("a", 1, ecc_mode=NOT_SUPPORTED), make_gpu("b", 2, ecc_mode=NOT_SUPPORTED))
+    )
+    assert inputs(snapshot)["ecc_mode"] == "not supported"
