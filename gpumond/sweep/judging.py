@@ -178,14 +178,18 @@ def _log_findings(known: Iterable[Finding], findings: Iterable[Finding]) -> None
     newest = {(finding.kind, finding.subject): finding for finding in findings}
     for key, finding in newest.items():
         is_open = finding.closed_at is None
-        if is_open != (key in was_open):
-            log.info(
-                "finding_opened" if is_open else "finding_closed",
-                kind=finding.kind.value,
-                level=finding.level.value,
-                subject=finding.subject,
-                detail=finding.detail,
-            )
+        if is_open == (key in was_open):
+            continue
+        facts = {
+            "kind": finding.kind.value,
+            "finding_level": finding.level.value,
+            "subject": finding.subject,
+            "detail": finding.detail,
+        }
+        if is_open:
+            log.info("finding_opened", **facts)
+        else:
+            log.info("finding_closed", **facts)
 
 
 def _baseline_of(scope: Scope, key: TrackKey, track: Track) -> CollectiveBaseline:
