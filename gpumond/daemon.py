@@ -47,7 +47,7 @@ from gpumond.sweep.recovery import end_abandoned
 from gpumond.sweep.service import RunnerFactory, SweepService
 from gpumond.sweep.specs import gpu_set_rules, sweep_specs
 from gpumond.systemd import Notifier
-from gpumond.timetable import appointment_of, cadence_of
+from gpumond.timetable import RERUNS_MAX, appointment_of, cadence_of, confirmation_at
 
 log = get_logger("daemon")
 
@@ -58,10 +58,6 @@ HEARTBEAT_SECONDS_MAX = 120.0
 """A scheduler that has been silent for four heartbeats is stuck: systemd is no longer told that all is well."""
 
 RETENTION_INTERVAL_SECONDS = 86_400.0
-
-RERUNS_MAX = 5
-RERUN_AFTER_SECONDS = 600.0
-"""A low night is measured again up to so often: what disturbed it has mostly gone after ten minutes."""
 
 
 class RequestKind(StrEnum):
@@ -340,8 +336,8 @@ class Daemon:
         """A low night is measured again inside its window, before anybody is told."""
         if not self._sweeps.has_suspects(name):
             return
-        at = self._clock.now() + timedelta(seconds=RERUN_AFTER_SECONDS)
-        if reruns_left == 0 or window_ends_at is None or at >= window_ends_at:
+        at = confirmation_at(self._clock.now(), window_ends_at, reruns_left=reruns_left)
+        if at is None or window_ends_at is None:
             self._sweeps.settle(name)
             return
         self._schedule.at(f"confirm:{name}", at, partial(self._confirm, name, window_ends_at, reruns_left))

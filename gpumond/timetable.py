@@ -19,6 +19,10 @@ from gpumond.sweep.service import Cadence
 RETRY_SECONDS = 600.0
 """A refused sweep (busy GPUs) is tried again inside its window; a window of three hours has room for many tries."""
 
+RERUNS_MAX = 5
+RERUN_AFTER_SECONDS = 600.0
+"""A low night is measured again up to so often: what disturbed it has mostly gone after ten minutes."""
+
 REMEMBERED_SWEEPS = 50
 """Looked at to learn which dates are done; a window sees a try every RETRY_SECONDS at most."""
 
@@ -92,3 +96,9 @@ def _not_too_soon(
         return earliest
     following = next_start(window, end, offset_seconds=offset)
     return following.at if following else None
+
+
+def confirmation_at(now: datetime, window_ends_at: datetime | None, *, reruns_left: int) -> datetime | None:
+    """When a low night is measured again; None where its window has no room for that, or it has been often enough."""
+    at = now + timedelta(seconds=RERUN_AFTER_SECONDS)
+    return at if reruns_left > 0 and window_ends_at is not None and at < window_ends_at else None

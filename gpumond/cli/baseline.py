@@ -13,7 +13,8 @@ from gpumond import codec, log
 from gpumond.assembly import daemon_lock_file
 from gpumond.cli.daemon_request import ask_daemon
 from gpumond.cli.options import add_config_option, load_config
-from gpumond.clock import SystemClock
+from gpumond.clock import Clock, SystemClock
+from gpumond.config.schema import Config
 from gpumond.errors import ExitCode, UsageError
 from gpumond.guards.lock import hold_lock, holder_of
 from gpumond.judge.baseline import candidate_level, effective_sigma, state_of
@@ -79,15 +80,21 @@ def run(arguments: argparse.Namespace) -> int:
         with Store.open(config.store.directory, clock=clock, read_only=True) as store:
             _show(store, arguments)
         return ExitCode.HEALTHY
-    action, wanted = _ACTIONS[arguments.word], _arguments_of(arguments)
-    lock_file = daemon_lock_file(config)
+    wanted = _arguments_of(arguments)
     with Store.open(config.store.directory, clock=clock) as store:
-        if holder_of(lock_file) is not None:
-            print(ask_daemon(store, action, wanted, clock=clock))
-        else:
-            with hold_lock(lock_file, purpose=f"baseline {arguments.word}", clock=clock):
-                print(decide(store, clock, action, wanted, by=getpass.getuser()))
+        print(decide_here(config, store, clock, _ACTIONS[arguments.word], wanted))
     return ExitCode.HEALTHY
+
+
+def decide_here(
+    config: Config, store: Store, clock: Clock, action: BaselineAction, wanted: dict[str, str]
+) -> str:
+    """Let the daemon decide, where one runs, or decide under its lock. The answer is a sentence."""
+    lock_file = daemon_lock_file(config)
+    if holder_of(lock_file) is not None:
+        return ask_daemon(store, action, wanted, clock=clock)
+    with hold_lock(lock_file, purpose=action.value, clock=clock):
+        return decide(store, clock, action, wanted, by=getpass.getuser())
 
 
 def _arguments_of(arguments: argparse.Namespace) -> dict[str, str]:

@@ -16,6 +16,7 @@ from types import FrameType
 from gpumond import codec, log
 from gpumond.assembly import daemon_lock_file, make_launcher, make_runner, make_sweep_context
 from gpumond.cli import dry_run
+from gpumond.cli.baseline import decide_here
 from gpumond.cli.daemon_request import ask_daemon
 from gpumond.cli.options import add_config_option, load_config
 from gpumond.cli.progress import SweepDisplay, format_bytes, make_display
@@ -23,7 +24,8 @@ from gpumond.clock import Clock, SystemClock
 from gpumond.config.schema import ALL_GPUS, Config, SweepConfig
 from gpumond.config.values import parse_size
 from gpumond.errors import ExitCode, HostError, NotEvaluatedError, UsageError
-from gpumond.guards.lock import holder_of
+from gpumond.guards.lock import LockHolder, holder_of
+from gpumond.judge.policy import PROVISIONAL_NIGHTS
 from gpumond.model.benchmark import Collective
 from gpumond.model.identity import RunId
 from gpumond.model.run import Engine, Run, SweepOutcome, Trigger, Verdict
@@ -31,6 +33,7 @@ from gpumond.model.topology import Snapshot
 from gpumond.probe.launcher import ProbeLauncher
 from gpumond.process.supervisor import Cancellation
 from gpumond.store.sqlite import Store
+from gpumond.sweep.baselines import REASON, RUNS, SWEEP, BaselineAction
 from gpumond.sweep.context import SweepReport
 from gpumond.sweep.events import SweepEvent
 from gpumond.sweep.follow import follow
@@ -62,6 +65,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="print commands, seconds and what each guard says; measure nothing",
     )
+    normal = parser.add_argument_group("commissioning: what is normal on this host, in one evening")
+    normal.add_argument("--repeat", type=int, default=1, metavar="N", help="measure N times")
+    normal.add_argument("--accept", action="store_true", help="take these N results as the baseline")
+    normal.add_argument("--reason", default="", metavar="TEXT", help="why; kept with the baseline")
     job = parser.add_argument_group("inside a Slurm job (guards.slurm)")
     job.add_argument(
         "--inside-job",
@@ -89,27 +96,50 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     log.configure(level="warning", form="text")
     clock = SystemClock()
+    _check_commissioning(arguments)
     config, name = _choose(load_config(arguments.config), arguments)
     daemon = holder_of(daemon_lock_file(config))
     display = make_display(is_quiet=arguments.quiet or arguments.json)
     with Store.open(config.store.directory, clock=clock) as store:
         if arguments.dry_run:
             return _dry_run(config, name, store, clock, as_json=arguments.json)
-        if daemon is None or arguments.inside_job:
-            report = _measure(config, name, store, clock, display=display, arguments=arguments)
-        else:
-            if name == MANUAL:
-                raise UsageError(
-                    f"a daemon runs here (pid {daemon.pid}), and it measures configured sweeps only",
-                    hint="Leave the options out, or stop the daemon first.",
-                )
-            print(f"the daemon (pid {daemon.pid}) measures; Ctrl-C stops watching only", file=sys.stderr)
-            report = _ask_daemon(name, store, clock, display)
+        if name == MANUAL and daemon is not None and not arguments.inside_job:
+            raise UsageError(
+                f"a daemon runs here (pid {daemon.pid}), and it measures configured sweeps only",
+                hint="Leave the options out, or stop the daemon first.",
+            )
+        report = _run_once(config, name, store, clock, display, arguments, daemon)
+        for _ in range(arguments.repeat - 1):
+            if report.sweep.outcome is not SweepOutcome.SUCCESS:
+                break
+            report = _run_once(config, name, store, clock, display, arguments, daemon)
+        if not arguments.accept or report.sweep.outcome is not SweepOutcome.SUCCESS:
+            return int(exit_code_of(report))
+        wanted = {SWEEP: name, REASON: arguments.reason, RUNS: str(arguments.repeat)}
+        print(decide_here(config, store, clock, BaselineAction.ACCEPT, wanted), file=sys.stderr)
+        return ExitCode.HEALTHY
+
+
+def _run_once(  # noqa: PLR0917 - what a sweep needs, in full
+    config: Config,
+    name: str,
+    store: Store,
+    clock: Clock,
+    display: SweepDisplay,
+    arguments: argparse.Namespace,
+    daemon: LockHolder | None,
+) -> SweepReport:
+    """Measure, here or by the daemon, and print what came out."""
+    if daemon is None or arguments.inside_job:
+        report = _measure(config, name, store, clock, display=display, arguments=arguments)
+    else:
+        print(f"the daemon (pid {daemon.pid}) measures; Ctrl-C stops watching only", file=sys.stderr)
+        report = _ask_daemon(name, store, clock, display)
     if arguments.json:
         print(codec.encode(report, indent=2).decode())
     else:
         _print_summary(report)
-    return int(exit_code_of(report))
+    return report
 
 
 def exit_code_of(report: SweepReport) -> ExitCode:
@@ -120,6 +150,24 @@ def exit_code_of(report: SweepReport) -> ExitCode:
     if report.sweep.outcome is SweepOutcome.SUCCESS:
         return ExitCode.HEALTHY
     return _EXIT_CODES.get(report.sweep.reason, ExitCode.NOT_EVALUATED)
+
+
+def _check_commissioning(arguments: argparse.Namespace) -> None:
+    if arguments.repeat < 1:
+        raise UsageError(f"--repeat {arguments.repeat} is no number of sweeps")
+    if arguments.repeat > 1 and (arguments.json or arguments.inside_job):
+        raise UsageError(
+            "--repeat prints text, and is not for one Slurm job", hint="Leave the other option out."
+        )
+    if not arguments.accept:
+        return
+    if arguments.repeat < PROVISIONAL_NIGHTS:
+        raise UsageError(
+            f"--accept needs at least {PROVISIONAL_NIGHTS} results",
+            hint=f"Say --repeat {PROVISIONAL_NIGHTS}.",
+        )
+    if not arguments.reason.strip():
+        raise UsageError("the reason is empty", hint="Say why with --reason, for whoever reads the history.")
 
 
 def _choose(config: Config, arguments: argparse.Namespace) -> tuple[Config, str]:

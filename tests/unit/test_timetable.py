@@ -8,7 +8,14 @@ import pytest
 from gpumond.config.load import parse
 from gpumond.model.run import Sweep, SweepOutcome, Trigger
 from gpumond.store.sqlite import Store
-from gpumond.timetable import RETRY_SECONDS, Appointment, appointment_of, cadence_of
+from gpumond.timetable import (
+    RERUN_AFTER_SECONDS,
+    RETRY_SECONDS,
+    Appointment,
+    appointment_of,
+    cadence_of,
+    confirmation_at,
+)
 
 CONFIG = """
 [[sweep]]
@@ -115,3 +122,13 @@ def test_the_interval_is_the_longest_gap_between_two_days(days, interval_days):
     cadence = cadence_of(sweep_config(f"{CONFIG}days = {days}\n"))
     assert cadence.interval_seconds == interval_days * 86400
     assert cadence.overdue_grace_seconds == 3 * 3600
+
+
+@pytest.mark.parametrize(
+    ("minutes_left", "reruns_left", "is_repeated"),
+    [(60, 5, True), (60, 1, True), (60, 0, False), (10, 5, False), (11, 5, True), (None, 5, False)],
+)
+def test_a_low_night_is_measured_again_while_its_window_has_room(minutes_left, reruns_left, is_repeated):
+    ends_at = None if minutes_left is None else MIDNIGHT + timedelta(minutes=minutes_left)
+    found = confirmation_at(MIDNIGHT, ends_at, reruns_left=reruns_left)
+    assert found == (MIDNIGHT + timedelta(seconds=RERUN_AFTER_SECONDS) if is_repeated else None)

@@ -195,3 +195,28 @@ def test_demo_once_ends_by_itself(capsys):
     out = capsys.readouterr().out
     assert "SIMULATED" in out
     assert "sweep demo: success" in out
+
+
+def test_commissioning_makes_a_baseline_in_one_evening(gpumond, tmp_path):
+    code, out, err = gpumond(
+        SIMULATED + NIGHTLY, "sweep", "--repeat", "5", "--accept", "--reason", "new host", "--quiet"
+    )
+    assert code == 0
+    assert out.count("sweep nightly: success") == 5
+    assert "the new baseline is accepted: nightly/simulated/all" in err
+    code, out, _ = gpumond(SIMULATED + NIGHTLY, "baseline", "show")
+    assert "nightly all all_reduce: frozen, 5 nights" in out
+    assert gpumond(SIMULATED + NIGHTLY, "sweep", "--quiet")[0] == 0
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--repeat", "0"),
+        ("--repeat", "2", "--json"),
+        ("--accept", "--reason", "x"),
+        ("--repeat", "5", "--accept"),
+    ],
+)
+def test_commissioning_wants_enough_runs_and_a_reason(gpumond, words):
+    assert gpumond(SIMULATED + NIGHTLY, "sweep", *words)[0] == 2
