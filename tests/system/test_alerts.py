@@ -33,6 +33,8 @@ pace = 100.0
 
 [[sweep]]
 name = "nightly"
+collectives = ["all_reduce", "alltoall"]
+min_size = "1GiB"
 """
 
 

@@ -13,9 +13,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from nightly_history import Host, judged
+from nightly_history import Host
 
 from gpumond.exporter.operation import findings
+from gpumond.judge.history import _parse
+from gpumond.judge.night import judge_night
+from gpumond.model.baseline import ScopeMemory
 from gpumond.model.finding import FindingKind
 from gpumond.model.status import HostStatus
 
@@ -75,9 +78,14 @@ def nights_of(seed, factor):
 
 
 def open_findings(lines):
-    """After each night."""
-    for night in range(1, len(lines) + 1):
-        yield tuple(finding for finding in judged(lines[:night]).findings if finding.closed_at is None)
+    """After each night, judged one by one as the daemon does."""
+    memory, known = ScopeMemory(), {}
+    for number, line in enumerate(lines, start=1):
+        night = _parse(number, json.dumps(line)).observation
+        result = judge_night(memory, night.scope, [night])
+        memory = result.memory
+        known |= {(finding.kind, finding.subject): finding for finding in result.findings}
+        yield tuple(finding for finding in known.values() if finding.closed_at is None)
 
 
 def busbw(line):
