@@ -5,13 +5,15 @@ there (the seeds are fixed, so every number must be the same); `--processes N` s
 
 A host has 5 collectives x 4 sizes. A night's noise is half common to the host and half of each value (in standard
 deviation). A disturbed night is 4-12 % low as a whole. A low night is run again up to 5 times, as the daemon does; a
-disturbance outlasts each re-run with probability PERSISTENCE. In clusters, a disturbed night is followed by another one
-with probability 0.5, at the same rate over the year. 3 % of nights are missing, and two weeks of each year.
+disturbance outlasts each re-run with probability PERSISTENCE. Disturbed nights come in clusters: one is followed by
+another with probability 0.5; they are 2 % of all. 3 % of nights are missing, and two weeks of each year; every 60 nights
+the driver changes, which costs nothing.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import math
 import platform
 import random
@@ -43,14 +45,7 @@ COMMON_SHARE = 0.5
 SCOPE = Scope("nightly", "nccl-tests", "all")
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "alltoall", "broadcast")
 KEYS = tuple(TrackKey(name, "float", "sum", 8) for name in COLLECTIVES)
-CURVE = {
-    64 << 20: 362e9,
-    128 << 20: 398e9,
-    256 << 20: 423e9,
-    512 << 20: 438e9,
-    1 << 30: 466e9,
-    2 << 30: 472e9,
-}
+CURVE = {64 << 20: 362e9, 256 << 20: 423e9, 1 << 30: 466e9, 4 << 30: 476e9}
 LEARNING_NIGHTS = 28
 ALARMS = (FindingKind.STEP, FindingKind.DRIFT, FindingKind.FAILED)
 
@@ -180,21 +175,20 @@ class Acceptance:
 
     name: str
     level: float
-    hosts: int = 100
+    hosts: int = 50
 
 
 Experiment = FalseAlarms | Delay | Acceptance
 
 EXPERIMENTS: tuple[Experiment, ...] = (
-    FalseAlarms("noise 1 %, 2 % disturbed", World(0.01, disturbed=0.02, update_every=60)),
-    FalseAlarms("the same in clusters", World(0.01, disturbed=0.02, clustered=0.5, update_every=60)),
-    FalseAlarms("noise 0.25 %, 2 % disturbed", World(0.0025, disturbed=0.02, update_every=60)),
+    FalseAlarms("noise 1 %", World(0.01, disturbed=0.02, clustered=0.5, update_every=60)),
+    FalseAlarms("noise 0.25 %", World(0.0025, disturbed=0.02, clustered=0.5, update_every=60), hosts=100),
     Delay("noise 1 %: step 3 %", 0.01, "step 0.03"),
     Delay("noise 1 %: step 5 %", 0.01, "step 0.05"),
     Delay("noise 1 %: step 10 %", 0.01, "step 0.10"),
     Delay("noise 1 %: drift 0.2 % a day", 0.01, "drift 0.002"),
     Delay("noise 0.25 %: step 1 %", 0.0025, "step 0.01"),
-    Acceptance("update that costs 3 %", 0.97, hosts=300),
+    Acceptance("update that costs 3 %", 0.97, hosts=200),
     Acceptance("update that costs 1 %", 0.99),
     Acceptance("update that costs nothing", 1.0),
 )
@@ -217,6 +211,7 @@ class Counts:
 
 def run_chunk(task: tuple[int, int]) -> Counts:
     """Part `chunk` of experiment `number`."""
+    gc.disable()  # values only, and no cycles among them: looking for some costs a fifth of the time
     number, chunk = task
     experiment = EXPERIMENTS[number]
     counts = Counts()
@@ -316,7 +311,7 @@ def upper_bound(events: int, exposure: float, confidence: float = 0.95) -> float
 def table_of(results: Sequence[Counts]) -> list[str]:
     """The committed table, a line at a time; every number follows from the seed."""
     lines = [
-        "| healthy hosts | host-years | false alarms a host-year | 95 % upper bound | false provisional ones |",
+        "| healthy hosts, 2 % of nights disturbed | host-years | false alarms a host-year | 95 % upper bound | false provisional ones |",
         "| --- | --- | --- | --- | --- |",
     ]
     pairs = list(zip(EXPERIMENTS, results, strict=True))

@@ -76,8 +76,8 @@ PAIR_AGREE_Z: Final = 2.5
 """A step looks the same on both nights, disturbed nights rarely do; where they differ more, a third night decides."""
 TRIPLE_Z: Final = -2.5
 CUSUM_K: Final = 0.75
-CUSUM_H: Final = 7.0
-CUSUM_CLIP_Z: Final = 2.5
+CUSUM_H: Final = 6.5
+CUSUM_CLIP_Z: Final = 2.0
 JUMP_Z: Final = 3.0
 """From one night to the next; less than three times the noise is no jump."""
 DECLINE_CUSUM: Final = 3.0

@@ -65,10 +65,11 @@ def _note_results(
 
 
 def _with_good_results(track: Track, refusals: Sequence[Assessment | None]) -> Track:
+    is_full = len(track.results) >= policy.WRONG_WINDOW_RUNS
+    if is_full and not track.failures and False not in track.results:
+        return track
     good = sum(refusal is None for refusal in refusals)
-    if not good or (
-        all(track.results) and not track.failures and len(track.results) >= policy.WRONG_WINDOW_RUNS
-    ):
+    if not good:
         return track
     results = (*track.results, *[True] * good)[-policy.WRONG_WINDOW_RUNS :]
     return replace(track, results=results, failures=0)
