@@ -8,9 +8,10 @@ from dataclasses import asdict
 from pathlib import Path
 
 from gpumond.config.advice import advise
+from gpumond.config.durations import format_duration
 from gpumond.config.load import DEFAULT_FILE, hash_of, load
 from gpumond.config.schema import Config, SweepConfig
-from gpumond.config.values import Day, format_duration, format_size
+from gpumond.config.values import Day, format_size
 from gpumond.config.zone import LOCAL_ZONE, zone_name
 from gpumond.errors import ConfigError, ExitCode
 

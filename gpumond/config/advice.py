@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from gpumond.config.durations import format_duration
 from gpumond.config.schema import Config, SweepConfig
-from gpumond.config.values import MIB, format_duration
+from gpumond.config.values import MIB
 
 STEADY_BYTES: Final = 256 * MIB
 """From this size on, runs on idle GPUs repeat within 0.1-0.4 % (measured on two H200s); below, the CPU has its share."""

@@ -8,11 +8,11 @@ from typing import Annotated, Final, TypeAlias
 
 from pydantic import AfterValidator, Field, StrictInt, StrictStr
 
+from gpumond.config.durations import SECONDS_PER_DAY
 from gpumond.config.table import Table
 from gpumond.config.values import (
     GIB,
     LARGEST_BYTES,
-    SECONDS_PER_DAY,
     AbsolutePath,
     Bytes,
     Seconds,

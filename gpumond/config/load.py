@@ -20,6 +20,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from gpumond.config.changes import ConfigDiff, diff, hash_of
+from gpumond.config.glance import DEFAULT_FILE
 from gpumond.config.lines import KeyPath, index_lines
 from gpumond.config.problems import problem_of, problem_of_misfit
 from gpumond.config.references import check_references
@@ -28,8 +29,6 @@ from gpumond.config.values import FROM_FILE
 from gpumond.errors import ConfigError, ConfigProblem
 
 __all__ = ["DEFAULT_FILE", "ConfigDiff", "default_config", "diff", "hash_of", "load", "parse"]
-
-DEFAULT_FILE: Final = Path("/etc/gpumond/config.toml")
 
 LARGEST_FILE_BYTES: Final = 1 << 20
 """The example with all its comments is 1 % of this; a log or an image by mistake is more."""

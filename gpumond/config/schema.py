@@ -18,6 +18,12 @@ from typing import Annotated, Final, Self, TypeAlias
 
 from pydantic import AfterValidator, Field, StrictInt, StrictStr, model_validator
 
+from gpumond.config.durations import SECONDS_PER_DAY
+from gpumond.config.glance import (
+    DEFAULT_SNAPSHOT_DEADLINE_SECONDS,
+    DEFAULT_SNAPSHOT_INTERVAL_SECONDS,
+    DEFAULT_STATE_DIRECTORY,
+)
 from gpumond.config.guards_schema import GuardsConfig
 from gpumond.config.reserved import check_environment_name, check_environment_value
 from gpumond.config.sweep_schema import ALL_GPUS, SweepConfig
@@ -25,7 +31,6 @@ from gpumond.config.table import NEEDS_RESTART, Table, UniqueList
 from gpumond.config.values import (
     LARGEST_BYTES,
     MIB,
-    SECONDS_PER_DAY,
     AbsolutePath,
     Address,
     Bytes,
@@ -67,7 +72,7 @@ class StoreConfig(Table):
             examples=["/srv/gpumond"],
         ),
         NEEDS_RESTART,
-    ] = Path("/var/lib/gpumond")
+    ] = DEFAULT_STATE_DIRECTORY
     keep_points: Annotated[
         Seconds,
         seconds_between(30 * SECONDS_PER_DAY, 36_500 * SECONDS_PER_DAY),
@@ -143,7 +148,7 @@ class SnapshotConfig(Table):
             "seconds.",
             examples=["5m"],
         ),
-    ] = 60.0
+    ] = DEFAULT_SNAPSHOT_INTERVAL_SECONDS
     deadline: Annotated[
         Seconds,
         seconds_between(0.1, 600),
@@ -152,7 +157,7 @@ class SnapshotConfig(Table):
             "block a driver call for ever.",
             examples=["30s"],
         ),
-    ] = 20.0
+    ] = DEFAULT_SNAPSHOT_DEADLINE_SECONDS
     errors_every: Annotated[
         StrictInt,
         between(1, 10_000),

@@ -10,13 +10,13 @@ from typing import Annotated, Final, TypeAlias
 
 from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr, ValidationInfo, field_validator
 
+from gpumond.config.durations import SECONDS_PER_DAY, format_duration
 from gpumond.config.reserved import check_extra_argument
 from gpumond.config.table import Table, UniqueList
 from gpumond.config.values import (
     GIB,
     LARGEST_BYTES,
     MIB,
-    SECONDS_PER_DAY,
     SECONDS_PER_MINUTE,
     Bytes,
     Day,
@@ -27,7 +27,6 @@ from gpumond.config.values import (
     TimeWindow,
     between,
     bytes_between,
-    format_duration,
     format_size,
     parse_window,
     seconds_between,

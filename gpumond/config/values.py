@@ -1,4 +1,4 @@
-"""What a setting's text means: durations, sizes, addresses, windows, names. Pure; one parser and one printer each.
+"""What a setting's text means: sizes, addresses, windows, names. Pure; one parser and one printer each.
 
 Knows neither TOML nor the tables of the file. A parser raises ValueError with a sentence for people that does not
 repeat the text: whoever reports the problem appends it, unless it may be a secret. Printing and parsing again gives
@@ -17,15 +17,14 @@ from typing import Annotated, Any, Final, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, StrictStr, ValidationInfo
 
+from gpumond.config.durations import format_duration, parse_duration
+
 FROM_FILE: Final = "from a file"
 """The validation context of values that a person wrote: a duration without a unit is then a mistake. In code a plain
 float is seconds."""
 
 SECONDS_PER_MINUTE: Final = 60
-SECONDS_PER_DAY: Final = 86_400
 MINUTES_PER_DAY: Final = 1_440
-LONGEST_SECONDS: Final = 100 * 366 * SECONDS_PER_DAY
-"""Longer is a slip of the keyboard, and would overflow sums with dates."""
 
 KIB: Final = 1 << 10
 MIB: Final = 1 << 20
@@ -33,39 +32,6 @@ GIB: Final = 1 << 30
 LARGEST_BYTES: Final = 1 << 50
 
 LARGEST_PORT: Final = 65_535
-
-
-# --- durations -------------------------------------------------------------------------------------------------------
-
-_DURATION = re.compile(
-    r"(?:([0-9]{1,9})d)?(?:([0-9]{1,9})h)?(?:([0-9]{1,9})m)?(?:([0-9]{1,9})s)?(?:([0-9]{1,12})ms)?"
-)
-_UNITS_MS: Final = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1))
-
-
-def parse_duration(text: str) -> float:
-    """Seconds of `60s`, `5m`, `1h30m`, `2d`, `500ms`. Raises ValueError."""
-    match = _DURATION.fullmatch(text)
-    if match is None or not text:
-        raise ValueError('must be a duration with its unit, such as "60s", "5m", "2h", "1d" or "1h30m"')
-    milliseconds = sum(
-        int(number) * factor for number, (_, factor) in zip(match.groups(), _UNITS_MS, strict=True) if number
-    )
-    seconds = milliseconds / 1000
-    if seconds > LONGEST_SECONDS:
-        raise ValueError("is longer than a century")
-    return seconds
-
-
-def format_duration(seconds: float) -> str:
-    """The shortest text that `parse_duration` reads as `seconds`, to the millisecond."""
-    rest = round(seconds * 1000)
-    parts = []
-    for unit, factor in _UNITS_MS:
-        number, rest = divmod(rest, factor)
-        if number:
-            parts.append(f"{number}{unit}")
-    return "".join(parts) or "0s"
 
 
 # --- sizes -----------------------------------------------------------------------------------------------------------

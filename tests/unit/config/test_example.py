@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from gpumond.config.advice import advise
+from gpumond.config.durations import parse_duration
 from gpumond.config.keys import ANY_NAME, sections
 from gpumond.config.load import LARGEST_FILE_BYTES, default_config, load, parse
 from gpumond.config.schema import SweepConfig
-from gpumond.config.values import parse_duration
 
 EXAMPLE = Path(__file__).parents[3] / "config.example.toml"
 COMMENTED = re.compile(r"^#(?=[a-z_0-9]+ = |\[)", re.MULTILINE)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpumond.config.durations import format_duration, parse_duration
 from gpumond.config.values import (
     LARGEST_BYTES,
     Between,
@@ -18,9 +19,7 @@ from gpumond.config.values import (
     check_absolute_path,
     check_gpu_uuid,
     check_name,
-    format_duration,
     format_size,
-    parse_duration,
     parse_listen_address,
     parse_size,
     parse_window,
