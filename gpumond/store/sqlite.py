@@ -30,7 +30,7 @@ from gpumond.store.history import History
 from gpumond.store.migrations import MIGRATIONS, SCHEMA_VERSION
 from gpumond.store.records import Recovery
 from gpumond.store.retention import RetentionPolicy, RetentionReport, expired
-from gpumond.store.session import Session
+from gpumond.store.session import Session, from_microseconds
 
 BUSY_TIMEOUT_SECONDS = 5.0
 _MAGIC = b"SQLite format 3\0"
@@ -343,6 +343,12 @@ class Store(History):
                 hint="Restart the daemon: it opens what is there now, or begins a new history.",
             )
         self.write_check()
+
+    def last_write_check(self) -> datetime | None:
+        """When `check_writable` last succeeded in any process; None where it never did. A daemon does it all the time."""
+        with self._database.reading() as session:
+            row = session.execute("SELECT at_us FROM write_check").fetchone()
+        return None if row is None else from_microseconds(row["at_us"])
 
     def free_bytes(self) -> int:
         """What may still be written to the file system of the history."""
