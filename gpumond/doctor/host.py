@@ -11,12 +11,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gpumond import __version__
-from gpumond.assembly import daemon_lock_file
+from gpumond.assembly import daemon_lock_file, journal_command, make_questions
+from gpumond.clock import SystemClock
 from gpumond.config.schema import Config
 from gpumond.doctor.checks import Check, Level
 from gpumond.doctor.engines import check_engines
 from gpumond.errors import HostError
 from gpumond.guards.lock import holder_of
+from gpumond.monitor.kernel_log import KERNEL_MESSAGES, NO_ACCESS_HINT
+from gpumond.parsers.kernel_log import read_entry
+
+_JOURNAL_SECONDS_MAX = 10.0
 
 SHM_BYTES_MIN = 1 << 30
 """NCCL's shared memory transport fails on containers' default of 64 MiB (NVIDIA/nccl#290, #525)."""
@@ -34,6 +39,7 @@ def check_host(config: Config) -> Iterator[Check]:
     yield _check_lock(config)
     yield from check_engines(config)
     yield from _check_memory()
+    yield from _check_kernel_log(config)
 
 
 def _check_nvml_binding() -> Iterator[Check]:
@@ -102,6 +108,23 @@ def _check_lock(config: Config) -> Check:
         return Check("benchmark lock", Level.OK, str(path))
     hint = "deploy/systemd/gpumond.tmpfiles.conf makes the directory; or set benchmark.lock_file."
     return Check("benchmark lock", Level.WARNING, f"{path} cannot be locked by this user", hint)
+
+
+def _check_kernel_log(config: Config) -> Iterator[Check]:
+    if not config.snapshot.kernel_log:
+        yield Check("kernel log", Level.NOTE, "not read: snapshot.kernel_log is false")
+        return
+    ask = make_questions(SystemClock(), deadline_seconds=_JOURNAL_SECONDS_MAX)
+    answer = ask(
+        (*journal_command(config), "--boot", "--lines=1", "--output=json", "--quiet", KERNEL_MESSAGES)
+    )
+    if any(read_entry(line) for line in answer.output.splitlines()):
+        yield Check("kernel log", Level.OK, "readable: Xids and PCIe errors are counted")
+    else:
+        detail = answer.failure or "this user sees no kernel messages"
+        yield Check(
+            "kernel log", Level.WARNING, f"{detail}: Xids and PCIe errors are not evaluated", NO_ACCESS_HINT
+        )
 
 
 def _check_memory() -> Iterator[Check]:

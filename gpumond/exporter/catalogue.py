@@ -27,7 +27,10 @@ EXPORTER = "gpumond.exporter.metrics"
 MONITOR = "gpumond.monitor.topology"
 NCCL_LOG = "gpumond.parsers.nccl_log"
 NVML = "gpumond.probe.nvml"
+WATCH = "gpumond.probe.watch"
+P2P_EXPECTATION = "gpumond.topology.expectation"
 JUDGE = "gpumond.sweep.judging"
+KERNEL_LOG = "gpumond.monitor.kernel_log"
 RUNNER = "gpumond.sweep.runner"
 SCHEDULE = "gpumond.schedule.engine"
 RING_MODEL = "gpumond.topology.expected"
@@ -198,6 +201,13 @@ _GPUS: tuple[Family[HostStatus], ...] = (
         hardware.per_gpu(lambda gpu: gpu.pcie.generation_max, float),
     ),
     _PER_GPU.family(
+        "gpu_pcie_link_generation_under_load",
+        "Highest PCIe generation that the watch saw while the newest sweep on this GPU ran.",
+        hardware.pcie_generation_under_load,
+        freshness=Freshness.MEASURED,
+        read_by=WATCH,
+    ),
+    _PER_GPU.family(
         "gpu_ecc_errors_total",
         "ECC errors since the driver was loaded; class is corrected or uncorrected.",
         hardware.ecc_errors,
@@ -212,6 +222,14 @@ _GPUS: tuple[Family[HostStatus], ...] = (
         "gpu_row_remap_failure",
         "1 if the remapping of a row of memory has failed: the GPU is to be replaced.",
         hardware.per_gpu(lambda gpu: gpu.remapped_rows_failure, float),
+    ),
+    _PER_GPU.family(
+        "gpu_xid_last_timestamp_seconds",
+        "When the kernel log last had this Xid of this GPU. level is critical where the GPU or the host must be reset,"
+        " info where a program was at fault. No series where gpumond may not read the kernel log.",
+        hardware.xid_last_timestamps,
+        labels=("xid", "level"),
+        read_by=KERNEL_LOG,
     ),
 )
 
@@ -234,6 +252,13 @@ _TOPOLOGY: tuple[Family[HostStatus], ...] = (
         "1 if the driver grants gpu this way into the memory of peer. No sample where it says neither yes nor no.",
         hardware.p2p_supported,
         labels=("capability",),
+    ),
+    _PER_PAIR.family(
+        "p2p_expected",
+        "What p2p_supported was when the state of the host was accepted; only where it is something else now.",
+        hardware.p2p_expected,
+        labels=("capability",),
+        read_by=P2P_EXPECTATION,
     ),
     _PER_LINK.family("gpu_link_up", "1 if this link is up.", hardware.gpu_link_up, labels=("link", "kind")),
     _PER_LINK.family(

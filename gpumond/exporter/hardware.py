@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from gpumond.exporter.family import Sample
 from gpumond.model.identity import GpuUuid
+from gpumond.model.kernel_log import KernelEventKind
 from gpumond.model.reading import Reading, Unreadable, UnreadableReason, Value, value_or_none
 from gpumond.model.status import HostStatus, InventoryEntry
 from gpumond.model.topology import (
@@ -32,6 +33,9 @@ Producer = Callable[[HostStatus], Iterable[Sample]]
 EXPORTED_P2P = (P2pCapability.READ, P2pCapability.WRITE, P2pCapability.NVLINK)
 LINK_KIND_NVLINK = "nvlink"
 MIXED_MODELS = "mixed"
+
+XIDS_MAX = 64
+"""A sick GPU has about five different ones."""
 
 _UNKNOWN_LINK = "?"  # what link_label prints for a pair without an answer
 _LOST = (UnreadableReason.GPU_LOST, UnreadableReason.RESET_REQUIRED)
@@ -182,6 +186,30 @@ def p2p_supported(status: HostStatus) -> Iterator[Sample]:
             # U says neither yes nor no: that is no answer.
             if isinstance(reading, Value) and reading.value is not P2pStatus.U:
                 yield (*ends, capability.value), reading.value is P2pStatus.OK
+
+
+def p2p_expected(status: HostStatus) -> Iterator[Sample]:
+    numbers = gpu_numbers(status)
+    for item in status.p2p_expectations:
+        ends = (numbers.get(item.gpu, ""), numbers.get(item.peer, ""), item.gpu, item.peer)
+        yield (*ends, item.capability.value), item.is_supported
+
+
+def pcie_generation_under_load(status: HostStatus) -> Iterator[Sample]:
+    numbers = gpu_numbers(status)
+    for link in status.loaded_pcie_links:
+        yield (numbers.get(link.uuid, ""), link.uuid), link.generation
+
+
+def xid_last_timestamps(status: HostStatus) -> Iterator[Sample]:
+    """Of the GPUs that are or were accepted here; the newest XIDS_MAX, since a store remembers for years."""
+    by_bus_id = {entry.pci_bus_id: entry for entry in status.inventory}
+    xids = [tally for tally in status.kernel_tallies if tally.kind is KernelEventKind.XID]
+    for tally in xids[:XIDS_MAX]:
+        entry = by_bus_id.get(tally.pci_bus_id)
+        if entry is not None:
+            labels = (str(entry.number), entry.uuid, tally.code, tally.level.value)
+            yield labels, tally.last_at.timestamp()
 
 
 def gpu_link_up(status: HostStatus) -> Iterator[Sample]:

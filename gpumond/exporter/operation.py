@@ -73,7 +73,7 @@ def unkillable_processes(scrape: Scrape) -> Iterator[Sample]:
 
 
 def collector_success(scrape: Scrape) -> Iterator[Sample]:
-    for collector in scrape.status.collectors:
+    for collector in _evaluated(scrape.status):
         yield (collector.name,), collector.is_successful
     yield (OWN_COLLECTOR,), scrape.is_complete
 
@@ -84,10 +84,15 @@ def per_collector(
     """A producer of one sample a collector."""
 
     def samples(status: HostStatus) -> Iterator[Sample]:
-        for collector in status.collectors:
+        for collector in _evaluated(status):
             yield (collector.name,), number(collector)
 
     return samples
+
+
+def _evaluated(status: HostStatus) -> Iterator[CollectorStatus]:
+    """Without those that cannot work on this host: they have not failed."""
+    return (collector for collector in status.collectors if collector.is_evaluated)
 
 
 def sweep_running(scrape: Scrape) -> Iterator[Sample]:

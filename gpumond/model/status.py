@@ -13,8 +13,9 @@ from gpumond.model.benchmark import Collective, Placement
 from gpumond.model.change import ChangeCount, OpenChange
 from gpumond.model.finding import Finding
 from gpumond.model.identity import GpuUuid, PciBusId
+from gpumond.model.kernel_log import KernelTally
 from gpumond.model.run import Engine, GpuSet, Verdict
-from gpumond.model.topology import Snapshot
+from gpumond.model.topology import P2pCapability, Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,8 @@ class CollectorStatus:
     duration_seconds: float = 0.0
     last_success: datetime | None = None
     detail: str = ""
+    is_evaluated: bool = True
+    """False where this host or this user does not let it work: no failure, and nothing to say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +129,24 @@ class CollectiveTransport:
 
 
 @dataclass(frozen=True, slots=True)
+class LoadedPcieLink:
+    """The PCIe link of a GPU as the newest watched run saw it at work: at rest it sleeps, and tells nothing."""
+
+    uuid: GpuUuid
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class P2pExpectation:
+    """What the driver said of a directed pair when the state was accepted, where it says something else now."""
+
+    gpu: GpuUuid
+    peer: GpuUuid
+    capability: P2pCapability
+    is_supported: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Pause:
     """No sweep starts until somebody resumes."""
 
@@ -177,6 +198,10 @@ class HostStatus:
     """When the state that changes are told against was accepted; None before the first acceptance."""
     changes: tuple[OpenChange, ...] = ()
     """The open ones, in the order in which they opened."""
+    p2p_expectations: tuple[P2pExpectation, ...] = ()
+    loaded_pcie_links: tuple[LoadedPcieLink, ...] = ()
+    kernel_tallies: tuple[KernelTally, ...] = ()
+    """What the kernel said about our devices since the store was made, newest first."""
     change_counts: tuple[ChangeCount, ...] = ()
     last_change_at: datetime | None = None
     """When a change last opened or ended."""

@@ -29,6 +29,7 @@ from gpumond.store.records import (
 from gpumond.store.sqlite import Store
 from gpumond.topology.debounce import Beliefs, believing, observe
 from gpumond.topology.diff import diff
+from gpumond.topology.expectation import p2p_expectations
 
 log = get_logger("monitor")
 
@@ -65,6 +66,9 @@ class ChangeWatch:
         """One more reading. Never raises: what could not be stored is stored with the next one."""
         with self._lock:
             if self._accepted is not None:
+                expectations = p2p_expectations(self._accepted, snapshot)
+                if expectations != self._board.status.p2p_expectations:
+                    self._board.update(lambda status: replace(status, p2p_expectations=expectations))
                 self._beliefs = observe(self._beliefs, diff(self._accepted, snapshot))
                 self._follow(ChangeEnding.GONE)
 
@@ -103,7 +107,7 @@ class ChangeWatch:
     ) -> None:
         self._use(accepted)
         self._beliefs = Beliefs()
-        self._board.update(lambda status: replace(status, inventory=inventory))
+        self._board.update(lambda status: replace(status, inventory=inventory, p2p_expectations=()))
         self._follow(ending)
 
     def _use(self, accepted: AcceptedSnapshot | None) -> None:

@@ -6,6 +6,7 @@ parameters, so that tests can hand in a tree of their own.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -96,6 +97,15 @@ def read_pci_device(entry: Path, sysfs: Path) -> PciDevice | None:
         link=_pcie_link(entry),
         iommu_group_type=_iommu_group_type(entry, sysfs),
     )
+
+
+def bridges_to(sysfs: Path, bus_id: PciBusId) -> tuple[PciBusId, ...]:
+    """The PCI bus ids from the root port to a device, itself included; only itself where sysfs does not show it."""
+    found = [bus_id]
+    for part in _bridge_chain((sysfs / "bus/pci/devices" / bus_id).resolve()):
+        with contextlib.suppress(ValueError):
+            found.append(normalise_pci_bus_id(part))
+    return tuple(dict.fromkeys(found))
 
 
 def path_level(

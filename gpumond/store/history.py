@@ -13,6 +13,7 @@ from gpumond.model.benchmark import Collective, Point
 from gpumond.model.change import OpenChange
 from gpumond.model.finding import Finding, FindingKind
 from gpumond.model.identity import RunId
+from gpumond.model.kernel_log import KernelTally
 from gpumond.model.run import Run, SeriesKey, Sweep
 from gpumond.model.status import (
     CollectiveTransport,
@@ -20,10 +21,11 @@ from gpumond.model.status import (
     DurationCounts,
     InventoryEntry,
     LatestPoint,
+    LoadedPcieLink,
     Pause,
 )
 from gpumond.model.topology import Snapshot
-from gpumond.store import changes, decisions, findings, latest, requests, runs, snapshots, tallies
+from gpumond.store import changes, decisions, findings, kernel_log, latest, requests, runs, snapshots, tallies
 from gpumond.store.judge_history import JudgeHistory
 from gpumond.store.records import (
     AcceptedSnapshot,
@@ -120,6 +122,23 @@ class History(JudgeHistory):
         """When a change last opened or ended."""
         with self._transactions.reading() as session:
             return changes.read_last_change_at(session)
+
+    # The kernel log
+
+    def add_kernel_tallies(self, tallies: Iterable[KernelTally], *, cursor: str) -> None:
+        """Count what was read, and remember how far the journal was read."""
+        with self._transactions.writing() as session:
+            kernel_log.add_tallies(session, tallies, cursor=cursor)
+
+    def kernel_log_cursor(self) -> str | None:
+        """None where the journal was never read."""
+        with self._transactions.reading() as session:
+            return kernel_log.read_cursor(session)
+
+    def kernel_tallies(self) -> tuple[KernelTally, ...]:
+        """Newest first."""
+        with self._transactions.reading() as session:
+            return kernel_log.read_tallies(session)
 
     # Sweeps and runs
 
@@ -228,6 +247,11 @@ class History(JudgeHistory):
         """How NCCL moved the data in the newest usable run of each collective that says so."""
         with self._transactions.reading() as session:
             return latest.read_latest_transports(session)
+
+    def loaded_pcie_links(self) -> tuple[LoadedPcieLink, ...]:
+        """The PCIe generation of each GPU at work, from the newest run that watched it."""
+        with self._transactions.reading() as session:
+            return latest.read_loaded_pcie_links(session)
 
     def latest_verdicts(self) -> tuple[CollectiveVerdict, ...]:
         """The worst verdict on each collective in the newest sweep that ran it."""

@@ -12,10 +12,11 @@ from datetime import datetime
 
 from gpumond.codec import decode
 from gpumond.model.benchmark import Collective, Placement
-from gpumond.model.identity import RunId
+from gpumond.model.identity import GpuUuid, RunId
 from gpumond.model.run import Engine, SeriesKey, Verdict
-from gpumond.model.status import CollectiveTransport, CollectiveVerdict, LatestPoint
+from gpumond.model.status import CollectiveTransport, CollectiveVerdict, LatestPoint, LoadedPcieLink
 from gpumond.model.transport import TransportReport
+from gpumond.model.watch import RunWatch
 from gpumond.store.records import SeriesPoint
 from gpumond.store.runs import find_series
 from gpumond.store.session import Row, Session, from_microseconds, to_microseconds
@@ -101,6 +102,12 @@ WHERE point.series = ? AND run.ended_at_us >= ? ORDER BY point.run DESC, point.p
 """  # noqa: S608 - constants
 
 
+_WATCHED = "SELECT watch FROM run WHERE watch IS NOT NULL ORDER BY number DESC LIMIT ?"
+
+WATCHED_RUNS_MAX = 40
+"""Looked at: a night of five collectives on several GPU sets."""
+
+
 def read_latest_points(session: Session) -> tuple[LatestPoint, ...]:
     return tuple(_latest_point(row) for row in session.execute(_LATEST_POINTS))
 
@@ -130,6 +137,16 @@ def read_latest_transports(session: Session) -> tuple[CollectiveTransport, ...]:
         )
         for row in session.execute(_LATEST_TRANSPORTS)
     )
+
+
+def read_loaded_pcie_links(session: Session) -> tuple[LoadedPcieLink, ...]:
+    """The highest generation that the newest watched run of each GPU has seen, in the order of the UUIDs."""
+    generations: dict[GpuUuid, int] = {}
+    for row in session.execute(_WATCHED, (WATCHED_RUNS_MAX,)):
+        for load in decode(RunWatch, row["watch"]).gpus:
+            if load.pcie_generation is not None:
+                generations.setdefault(load.uuid, round(load.pcie_generation.maximum))
+    return tuple(LoadedPcieLink(uuid, generations[uuid]) for uuid in sorted(generations))
 
 
 def read_series(

@@ -337,6 +337,22 @@ _JUDGE = (
     ),
 )
 
+_KERNEL_LOG = (
+    _table(
+        "kernel_tally",
+        "kind TEXT NOT NULL CHECK (kind IN ('xid', 'sxid', 'aer'))",
+        _text("pci_bus_id"),
+        _text("code"),
+        "level TEXT NOT NULL CHECK (level IN ('info', 'warning', 'critical'))",
+        _integer("count"),
+        _integer("first_at_us"),
+        _integer("last_at_us"),
+        _text("detail"),
+        "PRIMARY KEY (kind, pci_bus_id, code)",
+    ),
+    _table("kernel_log_cursor", "id INTEGER PRIMARY KEY CHECK (id = 1)", _text("cursor")),
+)
+
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     _TOPOLOGY + _SWEEPS + _RUNS + _DAEMON,
     _GUARDS,
@@ -344,6 +360,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     _TRANSPORT,
     _MEASURED,
     _JUDGE,
+    _KERNEL_LOG,
 )
 
 SCHEMA_VERSION = len(MIGRATIONS)

@@ -283,7 +283,7 @@ class SweepService:
         # Read first: nobody may wait for the disk under the board's lock.
         store = self._context.store
         points, verdicts = select_points(store.latest_points()), store.latest_verdicts()
-        transports = store.latest_transports()
+        transports, pcie_links = store.latest_transports(), store.loaded_pcie_links()
         findings, preemptions = store.findings(), store.preemptions()
         scores, baselines = store.latest_scores(), self._judging.baselines()
         self._board.update(
@@ -292,6 +292,7 @@ class SweepService:
                 points=points,
                 verdicts=verdicts,
                 transports=transports,
+                loaded_pcie_links=pcie_links,
                 findings=findings,
                 preemptions=preemptions,
                 scores=scores,

@@ -26,6 +26,8 @@ from gpumond.judge.assessment import Assessment, Basis
 from gpumond.model.baseline import Baseline, Scope, ScopeMemory, Track, TrackKey
 from gpumond.model.change import Change, ChangeKind, Level, OpenChange, Subject, SubjectKind
 from gpumond.model.finding import Finding, FindingKind
+from gpumond.model.identity import PciBusId
+from gpumond.model.kernel_log import KernelEventKind, KernelTally
 from gpumond.model.run import Verdict
 from gpumond.model.status import InventoryEntry
 from gpumond.store.records import BaselineDecisionKind, ChangeEnding, JudgeRecord
@@ -59,7 +61,22 @@ def judge(store: Store, run_id: str) -> None:
     store.decide_baseline(scope, BaselineDecisionKind.ACCEPT, memory, (), by="root", reason="commissioned")
 
 
+def kernel_log(store: Store) -> None:
+    tally = KernelTally(
+        KernelEventKind.XID,
+        PciBusId("0000:3b:00.0"),
+        "79",
+        Level.CRITICAL,
+        2,
+        NIGHT,
+        NIGHT,
+        "fallen off the bus",
+    )
+    store.add_kernel_tallies([tally], cursor="s=1;i=1")
+
+
 def fill(store: Store) -> None:
+    kernel_log(store)
     store.record_snapshot(make_snapshot())
     inventory = [InventoryEntry(0, "GPU-a", "0000:01:00.0", "NVIDIA H200")]
     store.accept_inventory(inventory, by="gpumond", reason="first seen")

@@ -14,7 +14,9 @@ from gpumond.exporter.operation import exported_points
 from gpumond.exporter.page.html import Markup, Node, document, element, join
 from gpumond.exporter.page.units import age, binary_size, duration, gigabytes_per_second, instant
 from gpumond.model.benchmark import Collective
+from gpumond.model.change import Level
 from gpumond.model.identity import GpuUuid
+from gpumond.model.kernel_log import name_of
 from gpumond.model.reading import Reading, Unreadable, Value
 from gpumond.model.run import Engine, Verdict
 from gpumond.model.status import (
@@ -32,6 +34,8 @@ FAVICON = "/favicon.svg"
 
 _UNKNOWN = "?"
 _NOTHING = "-"
+_KERNEL_ROWS_MAX = 20
+_LEVEL_CLASSES = {Level.INFO: "", Level.WARNING: "warn", Level.CRITICAL: "bad"}
 _VERDICT_CLASSES = {Verdict.OK: "good", Verdict.DEGRADED: "warn", Verdict.FAILED: "bad"}
 
 
@@ -45,8 +49,11 @@ def render_page(status: HostStatus, now: datetime) -> str:
         element("link", rel="icon", href=FAVICON, type="image/svg+xml"),
     )
     sections = (
+        _findings(status, now),
+        _changes(status, now),
         _gpus(status),
         _links(status),
+        _kernel_log(status, now),
         _results(status, now),
         _sweeps(status, now),
         _collectors(status, now),
@@ -104,6 +111,59 @@ def _footer(status: HostStatus, now: datetime) -> Markup:
         f"page of {instant(now)}",
     ]
     return element("footer", element("p", " · ".join(parts)))
+
+
+def _findings(status: HostStatus, now: datetime) -> Markup | None:
+    if not status.findings:
+        return None
+    rows: list[list[Node]] = [
+        [
+            _state(finding.level.value, _LEVEL_CLASSES[finding.level]),
+            finding.kind.value.replace("_", " "),
+            label_value(finding.subject),
+            label_value(finding.detail),
+            age(finding.first_at, now),
+        ]
+        for finding in status.findings
+    ]
+    note = "`gpumond findings` has the evidence; docs/runbooks has a page for each."
+    return _section("Findings", _table(("Level", "Finding", "About", "What", "Since"), rows), note)
+
+
+def _changes(status: HostStatus, now: datetime) -> Markup | None:
+    if not status.changes:
+        return None
+    rows: list[list[Node]] = [
+        [
+            _state(item.change.level.value, _LEVEL_CLASSES[item.change.level]),
+            item.change.kind.value.replace("_", " "),
+            label_value(item.change.sentence),
+            age(item.opened_at, now),
+        ]
+        for item in status.changes
+    ]
+    note = "Against the state that was accepted. `gpumond topology accept --reason ...` makes this the accepted one."
+    return _section("Changes", _table(("Level", "Change", "What", "Since"), rows), note)
+
+
+def _kernel_log(status: HostStatus, now: datetime) -> Markup | None:
+    if not status.kernel_tallies:
+        return None
+    numbers = {entry.pci_bus_id: f"GPU {entry.number}" for entry in status.inventory}
+    rows: list[list[Node]] = [
+        [
+            _state(tally.level.value, _LEVEL_CLASSES[tally.level]),
+            name_of(tally.kind, tally.code),
+            numbers.get(tally.pci_bus_id, _NOTHING),
+            _code(tally.pci_bus_id),
+            str(tally.count),
+            age(tally.last_at, now),
+            label_value(tally.detail),
+        ]
+        for tally in status.kernel_tallies[:_KERNEL_ROWS_MAX]
+    ]
+    headings = ("Level", "Event", "GPU", "PCI bus id", "Times", "Last", "Message")
+    return _section("Kernel log", _table(headings, rows, numeric=range(4, 5)))
 
 
 def _gpus(status: HostStatus) -> Markup:
@@ -269,12 +329,18 @@ def _collectors(status: HostStatus, now: datetime) -> Markup | None:
 def _collector_row(collector: CollectorStatus, now: datetime) -> list[Node]:
     return [
         label_value(collector.name),
-        _state("working", "good") if collector.is_successful else _state("failing", "bad"),
+        _collector_state(collector),
         age(collector.last_success, now) if collector.last_success else "never",
         duration(collector.duration_seconds),
         duration(collector.interval_seconds),
         label_value(collector.detail),
     ]
+
+
+def _collector_state(collector: CollectorStatus) -> Markup:
+    if not collector.is_evaluated:
+        return _state("not evaluated", "")
+    return _state("working", "good") if collector.is_successful else _state("failing", "bad")
 
 
 def _section(title: str, content: Node, note: str = "") -> Markup:

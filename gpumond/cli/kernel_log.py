@@ -1,0 +1,107 @@
+"""`gpumond kernel-log`: the Xids, SXids and PCIe errors that the kernel has told of, and on which GPU."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from gpumond import codec
+from gpumond.assembly import journal_command
+from gpumond.cli.options import add_config_option, load_config
+from gpumond.cli.paste import read_text
+from gpumond.clock import Clock, SystemClock
+from gpumond.config.schema import Config
+from gpumond.errors import ExitCode, NotEvaluatedError, StoreError
+from gpumond.model.identity import PciBusId
+from gpumond.model.kernel_log import KernelTally, name_of, tally_of
+from gpumond.monitor.kernel_log import NO_ACCESS_HINT, newest_first, read_journal
+from gpumond.parsers.kernel_log import events_in_text
+from gpumond.process.environment import helper_environment
+from gpumond.store.sqlite import Store
+from gpumond.topology.printable import printable
+
+HELP = "show the Xids and PCIe errors in the kernel log"
+
+_THIS_BOOT = "the kernel log of this boot"
+_DAEMON = "what the daemon has seen"
+
+
+@dataclass(frozen=True, slots=True)
+class KernelLogDocument:
+    """What `--json` prints; newest first. `gpus` are the numbers of the accepted GPUs, by PCI bus id."""
+
+    source: str
+    events: tuple[KernelTally, ...]
+    gpus: dict[PciBusId, int]
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    add_config_option(parser)
+    parser.add_argument(
+        "--from",
+        dest="file",
+        metavar="FILE",
+        help="read what `dmesg` or `journalctl -k` printed, - for standard input, in place of this host's journal",
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON document instead of text")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    clock = SystemClock()
+    config = load_config(arguments.config)
+    gpus = _gpu_numbers(config, clock)
+    if arguments.file is not None:
+        source, gpus = arguments.file, {}  # somebody else's host
+        tallies = newest_first(tally_of(it) for it in events_in_text(read_text(source), read_at=clock.now()))
+    else:
+        source, tallies = _of_this_host(config, clock)
+    if arguments.json:
+        print(codec.encode(KernelLogDocument(source, tallies, gpus), indent=1).decode())
+    else:
+        print(printable("\n".join(_text(source, tallies, gpus))))
+    return ExitCode.HEALTHY
+
+
+def _of_this_host(config: Config, clock: Clock) -> tuple[str, tuple[KernelTally, ...]]:
+    """The journal, else what the daemon has read of it. Raises NotEvaluatedError where neither can be read."""
+    reading = read_journal(
+        journal_command(config), after=None, environment=helper_environment(os.environ), clock=clock
+    )
+    if reading.entries:
+        return _THIS_BOOT, newest_first(reading.tallies)
+    try:
+        with Store.open(config.store.directory, clock=clock, read_only=True) as store:
+            if store.kernel_log_cursor() is not None:
+                return _DAEMON, store.kernel_tallies()
+    except StoreError:
+        pass
+    detail = reading.failure or "this user sees no kernel messages"
+    raise NotEvaluatedError(f"the kernel log cannot be read: {detail}", hint=NO_ACCESS_HINT)
+
+
+def _gpu_numbers(config: Config, clock: Clock) -> dict[PciBusId, int]:
+    try:
+        with Store.open(config.store.directory, clock=clock, read_only=True) as store:
+            return {entry.pci_bus_id: entry.number for entry in store.accepted_inventory()}
+    except StoreError:
+        return {}
+
+
+def _text(source: str, tallies: tuple[KernelTally, ...], gpus: Mapping[PciBusId, int]) -> Iterator[str]:
+    if not tallies:
+        yield f"no Xid, SXid or PCIe error in {source}"
+        return
+    yield f"{source}:"
+    for tally in tallies:
+        gpu = gpus.get(tally.pci_bus_id)
+        device = tally.pci_bus_id if gpu is None else f"{tally.pci_bus_id} (GPU {gpu})"
+        times = (
+            "once" if tally.count == 1 else f"{tally.count} times since {tally.first_at:%Y-%m-%d %H:%M:%S}"
+        )
+        yield (
+            f"{tally.last_at:%Y-%m-%d %H:%M:%S}  {tally.level.value:<8}  "
+            f"{name_of(tally.kind, tally.code):<14}  {device}  {times}"
+        )
+        yield f"    {tally.detail}"
