@@ -16,6 +16,8 @@ from gpumond.config.guards_schema import SlurmConfig, SlurmMode
 from gpumond.config.schema import Config
 from gpumond.errors import NotEvaluatedError
 from gpumond.guards.operator import CommandGuard, InhibitGuard, PauseGuard
+from gpumond.exporter.web.access import OPEN_ACCESS, WebAccess
+from gpumond.exporter.web.web_file import load_web_file
 from gpumond.guards.quiet import LIVE_GAP_SECONDS_MAX, QuietLog, QuietRule
 from gpumond.guards.report import Guard
 from gpumond.guards.slurm import SlurmGuard
@@ -67,6 +69,12 @@ def probe_command(config: Config) -> tuple[str, ...]:
 def make_launcher(config: Config, clock: Clock) -> ProbeLauncher:
     return ProbeLauncher(
         probe_command(config),
+def make_web_access(config: Config, clock: Clock) -> WebAccess:
+    """Who may ask the HTTP server, and over what. Raises ConfigError with every problem of the web configuration file."""
+    file = config.web.config_file
+    return OPEN_ACCESS if file is None else load_web_file(file, now=clock.now())
+
+
         probe_environment(os.environ),
         deadline_seconds=config.snapshot.deadline,
         clock=clock,

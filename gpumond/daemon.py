@@ -19,13 +19,21 @@ from pathlib import Path
 from types import FrameType
 
 from gpumond import __version__
-from gpumond.assembly import daemon_lock_file, make_launcher, make_runner, make_sweep_context
+from gpumond.assembly import (
+    daemon_lock_file,
+    make_kernel_log,
+    make_launcher,
+    make_runner,
+    make_sweep_context,
+    make_web_access,
+)
 from gpumond.board import StatusBoard
 from gpumond.clock import Clock
 from gpumond.config.load import diff, load
 from gpumond.config.schema import Config, SweepConfig
 from gpumond.errors import ConfigError, ExitCode, GpumondError, NotEvaluatedError, StoreError
 from gpumond.exporter.http import HttpServer
+from gpumond.exporter.web.access import WebAccess
 from gpumond.guards.lock import hold_lock
 from gpumond.guards.quiet import QuietLog
 from gpumond.log import configure as configure_log
@@ -108,6 +116,8 @@ class Daemon:
             port=config.web.listen_address.port,
             board=self.board,
             clock=clock,
+            open_history=partial(Store.open, config.store.directory, clock=clock, read_only=True),
+            access=make_web_access(config, clock),
         )
 
     @property
@@ -436,14 +446,15 @@ class Daemon:
         """All or nothing: a file with a mistake leaves everything as it was, and the status says so."""
         self._notifier.send("RELOADING=1", f"MONOTONIC_USEC={int(self._clock.monotonic() * 1_000_000)}")
         try:
-            self._apply(self._override(load(self._config_file)) if self._config_file else self._config)
+            config = self._override(load(self._config_file)) if self._config_file else self._config
+            self._apply(config, make_web_access(config, self._clock))
         except ConfigError as error:
             log.error("reload_failed", error=error.message, hint=error.hint)  # noqa: TRY400 - a sentence, no trace
             self.board.update(lambda status: replace(status, is_config_current=False))
         finally:
             self._notifier.send("READY=1", f"STATUS={self._status_line()}")
 
-    def _apply(self, new: Config) -> None:
+    def _apply(self, new: Config, access: WebAccess) -> None:
         change = diff(self._config, new)
         if change.needs_restart:
             log.warning("restart_needed", keys=list(change.needs_restart))
@@ -457,6 +468,7 @@ class Daemon:
             launcher=make_launcher(config, self._clock),
             interval_seconds=config.snapshot.interval,
             errors_every=config.snapshot.errors_every,
+        self._http.configure(access)
         )
         configure_log(level=config.log.level.value, form=config.log.format.value)
         self._sweeps.configure(

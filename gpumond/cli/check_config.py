@@ -7,6 +7,8 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
+from gpumond.assembly import make_web_access
+from gpumond.clock import SystemClock
 from gpumond.config.advice import advise
 from gpumond.config.durations import format_duration
 from gpumond.config.load import DEFAULT_FILE, hash_of, load
@@ -35,6 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
     file: Path = arguments.file
     try:
         config = load(file)
+        make_web_access(config, SystemClock())
     except ConfigError as error:
         print(_problems_as_json(file, error) if arguments.json else _problems_as_text(file, error))
         return ExitCode.USAGE

@@ -4,27 +4,19 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from gpumond import codec
 from gpumond.cli.options import add_config_option, load_config
 from gpumond.clock import SystemClock
 from gpumond.errors import ExitCode
 from gpumond.model.change import Level
-from gpumond.model.finding import Finding
+from gpumond.model.finding import Finding, FindingsDocument
 from gpumond.store.sqlite import Store
 from gpumond.topology.printable import printable
 
 HELP = "show open findings"
 
 _LIMIT = 100
-
-
-@dataclass(frozen=True, slots=True)
-class FindingsDocument:
-    """What `--json` prints, newest first."""
-
-    findings: tuple[Finding, ...]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -30,11 +30,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="HOST:PORT",
         help="instead of web.listen_address of the configuration",
     )
+    parser.add_argument(
+        "--web.config.file",
+        dest="web_config_file",
+        metavar="FILE",
+        help="TLS, client certificates, passwords: a web configuration file as exporters have it, instead of "
+        "web.config_file of the configuration; an empty name is none",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
     def override(config: Config) -> Config:
-        return _with_listen_address(config, arguments.listen_address)
+        config = _with_listen_address(config, arguments.listen_address)
+        return _with_web_config_file(config, arguments.web_config_file)
 
     config = override(load(arguments.config))
     log.configure(level=config.log.level.value, form=config.log.format.value)
@@ -50,3 +58,11 @@ def _with_listen_address(config: Config, text: str | None) -> Config:
     except ValueError as error:
         raise UsageError(f"--web.listen-address {text!r}: {error}") from error
     return config.model_copy(update={"web": config.web.model_copy(update={"listen_address": address})})
+
+
+def _with_web_config_file(config: Config, text: str | None) -> Config:
+    if text is None:
+        return config
+    # Absolute, for the reload of a daemon that was started elsewhere.
+    file = Path(text).absolute() if text else None
+    return config.model_copy(update={"web": config.web.model_copy(update={"config_file": file})})

@@ -129,12 +129,20 @@ class WebConfig(Table):
         Address,
         Field(
             description="Host and port. An empty host is every address of the machine; IPv6 stands in brackets; port "
-            "0 lets the kernel choose one. There is neither TLS nor a password: listen on loopback, or let a firewall "
-            "decide who scrapes.",
+            "0 lets the kernel choose one. Without `config_file` there is neither TLS nor a password.",
             examples=["127.0.0.1:10061", "[::1]:10061"],
         ),
         NEEDS_RESTART,
     ] = ListenAddress("", PORT)
+    config_file: Annotated[
+        AbsolutePath | None,
+        Field(
+            description="A web configuration file, as Prometheus' exporters have it: TLS, client certificates, "
+            "passwords. docs/monitoring.md has its keys. `--web.config.file` comes before this. A reload reads the file "
+            "and its certificates again.",
+            examples=["/etc/gpumond/web.yml"],
+        ),
+    ] = None
 
 
 class SnapshotConfig(Table):

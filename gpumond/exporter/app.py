@@ -1,50 +1,60 @@
 """What is answered on which path: a starlette application over the StatusBoard.
 
-Owns routes, headers and the choice of format. Refuses to know sockets and threads (gpumond.exporter.http) and what the
+Owns routes and the choice of format; who may ask is the business of gpumond.exporter.web.gate. Refuses to know sockets and threads (gpumond.exporter.http) and what the
 answers mean. Handlers are plain functions, which starlette runs in its thread pool: nothing renders on the event loop,
 except `/-/healthy`, which is there to prove that the loop turns.
 """
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from importlib.resources import files
 
 from starlette.applications import Starlette
-from starlette.datastructures import MutableHeaders
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gpumond.board import StatusBoard
 from gpumond.clock import Clock
 from gpumond.codec import encode
+from gpumond.exporter.answers import UNCACHED, error_answer, json_answer
+from gpumond.exporter.api import HistoryApi, OpenHistory
 from gpumond.exporter.bodies import Bodies
 from gpumond.exporter.metrics import Exposition
 from gpumond.exporter.negotiate import accepts_gzip, choose_format
 from gpumond.exporter.page.status_page import FAVICON, STYLESHEET, render_page
-
-SECURITY_HEADERS = {
-    "X-Content-Type-Options": "nosniff",
-    "Content-Security-Policy": "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none';"
-    " form-action 'none'; frame-ancestors 'none'",
-    "Referrer-Policy": "no-referrer",
-}
+from gpumond.exporter.web.access import WebAccess
+from gpumond.exporter.web.gate import Gate, is_local
 
 _ASSET_SECONDS_MAX = 3600  # a browser may show an old style sheet this long after an upgrade
-_UNCACHED = {"Cache-Control": "no-store"}
 
 
 class Application:
     """The handlers, with what they read from."""
 
-    def __init__(self, *, board: StatusBoard, bodies: Bodies, exposition: Exposition, clock: Clock) -> None:
+    def __init__(
+        self,
+        *,
+        board: StatusBoard,
+        bodies: Bodies,
+        exposition: Exposition,
+        clock: Clock,
+        open_history: OpenHistory,
+        access: WebAccess,
+    ) -> None:
         self._board = board
         self._bodies = bodies
         self._exposition = exposition
         self._clock = clock
+        self.gate = Gate(self._starlette(HistoryApi(open_history, self._is_private)), access, clock)
+        """The ASGI application as a whole."""
 
-    def asgi(self) -> ASGIApp:
+    def _is_private(self, request: Request) -> bool:
+        return self.gate.access.is_private or is_local(request)
+
+    def _starlette(self, history: HistoryApi) -> Starlette:
         routes = [
             Route("/", self.page),
             Route("/metrics", self.metrics),
@@ -52,22 +62,25 @@ class Application:
             Route("/-/ready", self.ready),
             Route("/api/v1/status", self.status),
             Route("/api/v1/topology", self.topology),
+            Route("/api/v1/runs", history.runs),
+            Route("/api/v1/runs/{id}", history.run),
+            Route("/api/v1/findings", history.findings),
             _asset(STYLESHEET, "style.css", "text/css"),
             _asset(FAVICON, "favicon.svg", "image/svg+xml"),
             _asset("/favicon.ico", "favicon.svg", "image/svg+xml"),
         ]
-        app = Starlette(routes=routes)
+        app = Starlette(routes=routes, exception_handlers={HTTPException: _refuse, Exception: _apologise})
         # A redirect would name the host that the client wrote into its request.
         app.router.redirect_slashes = False
-        return _SecurityHeaders(app)
+        return app
 
     def page(self, request: Request) -> Response:  # noqa: ARG002 - a handler takes a request
-        return HTMLResponse(render_page(self._board.status, self._clock.now()), headers=_UNCACHED)
+        return HTMLResponse(render_page(self._board.status, self._clock.now()), headers=UNCACHED)
 
     def metrics(self, request: Request) -> Response:
         form = choose_format(request.headers.get("accept", ""))
         use_gzip = accepts_gzip(request.headers.get("accept-encoding", ""))
-        headers = {"Vary": "Accept, Accept-Encoding", **_UNCACHED}
+        headers = {"Vary": "Accept, Accept-Encoding", **UNCACHED}
         names = request.query_params.getlist("name[]")
         if names:
             text = self._exposition.render_only(self._board.status, form, at=self._clock.now(), names=names)
@@ -83,26 +96,35 @@ class Application:
 
     def ready(self, request: Request) -> Response:  # noqa: ARG002
         if self._board.status.is_ready:
-            return PlainTextResponse("gpumond is ready.\n", headers=_UNCACHED)
+            return PlainTextResponse("gpumond is ready.\n", headers=UNCACHED)
         text = "gpumond is starting: the stored state or the first snapshot is still missing.\n"
-        return PlainTextResponse(text, status_code=503, headers=_UNCACHED)
+        return PlainTextResponse(text, status_code=503, headers=UNCACHED)
 
     def status(self, request: Request) -> Response:  # noqa: ARG002
-        return _json(encode(self._board.status))
+        return json_answer(encode(self._board.status))
 
-    def topology(self, request: Request) -> Response:  # noqa: ARG002
+    def topology(self, request: Request) -> Response:
         snapshot = self._board.status.snapshot
         if snapshot is None:
-            return _json(b'{"error":"no snapshot yet"}', status_code=503)
-        return _json(encode(snapshot))
+            return error_answer(request.url.path, HTTPStatus.SERVICE_UNAVAILABLE, "there is no snapshot yet")
+        return json_answer(encode(snapshot))
 
 
 async def _healthy(request: Request) -> Response:  # noqa: ARG001
-    return PlainTextResponse("gpumond is healthy.\n", headers=_UNCACHED)
+    return PlainTextResponse("gpumond is healthy.\n", headers=UNCACHED)
 
 
-def _json(document: bytes, status_code: int = 200) -> Response:
-    return Response(document, status_code=status_code, headers=_UNCACHED, media_type="application/json")
+def _refuse(request: Request, error: Exception) -> Response:
+    if not isinstance(error, HTTPException):
+        raise error
+    status = HTTPStatus(error.status_code)
+    return error_answer(request.url.path, status, status.phrase.lower(), headers=error.headers)
+
+
+def _apologise(request: Request, error: Exception) -> Response:  # noqa: ARG001 - it is in the log already
+    return error_answer(
+        request.url.path, HTTPStatus.INTERNAL_SERVER_ERROR, "a fault of gpumond; its log says more"
+    )
 
 
 def _asset(path: str, name: str, media_type: str) -> Route:
@@ -113,18 +135,3 @@ def _asset(path: str, name: str, media_type: str) -> Route:
         return Response(content, headers=headers, media_type=media_type)
 
     return Route(path, serve)
-
-
-class _SecurityHeaders:
-    """Adds SECURITY_HEADERS to every answer, also to those that starlette makes itself (404, 405, 500)."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def send_with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                MutableHeaders(scope=message).update(SECURITY_HEADERS)
-            await send(message)
-
-        await self._app(scope, receive, send_with_headers)

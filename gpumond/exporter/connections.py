@@ -26,6 +26,12 @@ KEEP_ALIVE_SECONDS = 75
 CONNECTIONS_MAX = 128
 """A fleet scrapes from a handful of addresses; a descriptor limit of 1024 stays far away."""
 
+HANDSHAKE_SECONDS_MAX = 5.0
+"""uvicorn's default is a minute."""
+
+HANDSHAKES_MAX = 128
+"""TLS handshakes at once; each has 256 KiB of buffers."""
+
 HEAD_BYTES_MAX = 16 * 1024
 """Of a head that is not complete yet. A scrape's has a few hundred bytes, a `?name[]=` list of all our metrics 3000."""
 
@@ -39,6 +45,8 @@ class ConnectionLimits:
     keep_alive_seconds: int = KEEP_ALIVE_SECONDS
     connections: int = CONNECTIONS_MAX
     head_bytes: int = HEAD_BYTES_MAX
+    handshake_seconds: float = HANDSHAKE_SECONDS_MAX
+    handshakes: int = HANDSHAKES_MAX
 
 
 class GuardedProtocol(H11Protocol):

@@ -59,3 +59,10 @@ class Finding:
     confirmed_at: datetime | None = None
     collectives: tuple[str, ...] = ()
     cause: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FindingsDocument:
+    """Several, newest first: what `gpumond findings --json` prints and `/api/v1/findings` answers."""
+
+    findings: tuple[Finding, ...]

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import ssl
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
 import pytest
 import status as fakes
+import web_access
 
 from gpumond.board import StatusBoard
+from gpumond.errors import StoreError, StoreErrorKind
 from gpumond.exporter.connections import ConnectionLimits
 from gpumond.exporter.http import HttpServer
+from gpumond.exporter.web.access import OPEN_ACCESS
 
 
 class HandClock:
@@ -51,13 +55,17 @@ class Served:
     server: HttpServer
     board: StatusBoard
     clock: HandClock
+    client: ssl.SSLContext | None = None
+    """How a client connects; None is plain text."""
 
     @property
     def port(self):
         return self.server.address[1]
 
     def connect(self, timeout=10):
-        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
+        if self.client is None:
+            return http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
+        return http.client.HTTPSConnection("127.0.0.1", self.port, timeout=timeout, context=self.client)
 
     def ask(self, path="/metrics", method="GET", **headers):
         connection = self.connect()
@@ -78,19 +86,30 @@ def ask_on(connection, path="/metrics", method="GET", **headers):
     return Answer(response.status, response.headers, response.read())
 
 
+def no_history():
+    """For those who ask for nothing of it."""
+    raise StoreError("there is no history", kind=StoreErrorKind.UNAVAILABLE, hint="Start the daemon.")
+
+
 @contextlib.contextmanager
 def serving():
-    """`start(status, **limits)` -> Served; every server is stopped at the end."""
+    """`start(status, access=..., **limits)` -> Served; every server is stopped at the end."""
     running = []
 
-    def start(status=None, **limits):
+    def start(status=None, *, access=OPEN_ACCESS, open_history=no_history, host="127.0.0.1", **limits):
         board, clock = StatusBoard(status or fakes.two_gpu_status()), HandClock()
         server = HttpServer(
-            host="127.0.0.1", port=0, board=board, clock=clock, limits=ConnectionLimits(**limits)
+            host=host,
+            port=0,
+            board=board,
+            clock=clock,
+            open_history=open_history,
+            access=access,
+            limits=ConnectionLimits(**limits),
         )
         server.start()
         running.append(server)
-        return Served(server, board, clock)
+        return Served(server, board, clock, web_access.client() if access.tls else None)
 
     yield start
     for server in running:

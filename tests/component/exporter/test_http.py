@@ -34,6 +34,10 @@ def shared(serve_all):
     return serve_all()
 
 
+def nobody_asks():
+    raise AssertionError("the history was opened")
+
+
 def value(answer, name):
     [found] = [s.value for family in parse_text(answer.text) for s in family.samples if s.name == name]
     return found
@@ -54,7 +58,7 @@ class TestPaths:
             ("/favicon.ico", 200, "image/svg+xml"),
             ("/metrics/", 404, "text/plain; charset=utf-8"),
             ("/static/../../http.py", 404, "text/plain; charset=utf-8"),
-            ("/api/v1/secrets", 404, "text/plain; charset=utf-8"),
+            ("/api/v1/secrets", 404, "application/json"),
             ("/%00", 404, "text/plain; charset=utf-8"),
         ],
     )
@@ -213,7 +217,11 @@ class TestLifeCycle:
         port = serve().port
         threads = set(threading.enumerate())
         second = HttpServer(
-            host="127.0.0.1", port=port, board=StatusBoard(fakes.two_gpu_status()), clock=SystemClock()
+            host="127.0.0.1",
+            port=port,
+            board=StatusBoard(fakes.two_gpu_status()),
+            clock=SystemClock(),
+            open_history=nobody_asks,
         )
         with pytest.raises(HostError) as caught:
             second.start()
@@ -236,7 +244,9 @@ class TestLifeCycle:
         served.server.stop()
         assert not served.server.is_alive
         assert set(threading.enumerate()) <= threads
-        again = HttpServer(host="127.0.0.1", port=port, board=served.board, clock=served.clock)
+        again = HttpServer(
+            host="127.0.0.1", port=port, board=served.board, clock=served.clock, open_history=nobody_asks
+        )
         again.start()
         again.stop()
         idle.close()
@@ -248,7 +258,11 @@ class TestLifeCycle:
 
     def test_stop_before_start(self):
         server = HttpServer(
-            host="127.0.0.1", port=0, board=StatusBoard(fakes.two_gpu_status()), clock=SystemClock()
+            host="127.0.0.1",
+            port=0,
+            board=StatusBoard(fakes.two_gpu_status()),
+            clock=SystemClock(),
+            open_history=nobody_asks,
         )
         server.stop()
         with pytest.raises(RuntimeError):
