@@ -11,18 +11,21 @@ from collections.abc import Callable, Sequence
 from functools import cache, partial
 from pathlib import Path
 
+from gpumond.board import StatusBoard
 from gpumond.clock import Clock
 from gpumond.config.guards_schema import SlurmConfig, SlurmMode
 from gpumond.config.schema import Config
 from gpumond.errors import NotEvaluatedError
-from gpumond.guards.operator import CommandGuard, InhibitGuard, PauseGuard
 from gpumond.exporter.web.access import OPEN_ACCESS, WebAccess
 from gpumond.exporter.web.web_file import load_web_file
+from gpumond.guards.operator import CommandGuard, InhibitGuard, PauseGuard
 from gpumond.guards.quiet import LIVE_GAP_SECONDS_MAX, QuietLog, QuietRule
 from gpumond.guards.report import Guard
 from gpumond.guards.slurm import SlurmGuard
 from gpumond.model.topology import Snapshot, Vendor
+from gpumond.monitor.kernel_log import JOURNALCTL, KernelLogMonitor
 from gpumond.probe.launcher import ProbeLauncher, default_probe_command
+from gpumond.probe.sysfs import bridges_to
 from gpumond.process.ask import Answer, ask
 from gpumond.process.environment import helper_environment, probe_environment
 from gpumond.simulate.scenario import load_scenario
@@ -66,15 +69,15 @@ def probe_command(config: Config) -> tuple[str, ...]:
     return (sys.executable, "-I", "-m", "gpumond.simulate.probe", config.simulate.scenario)
 
 
-def make_launcher(config: Config, clock: Clock) -> ProbeLauncher:
-    return ProbeLauncher(
-        probe_command(config),
 def make_web_access(config: Config, clock: Clock) -> WebAccess:
     """Who may ask the HTTP server, and over what. Raises ConfigError with every problem of the web configuration file."""
     file = config.web.config_file
     return OPEN_ACCESS if file is None else load_web_file(file, now=clock.now())
 
 
+def make_launcher(config: Config, clock: Clock) -> ProbeLauncher:
+    return ProbeLauncher(
+        probe_command(config),
         probe_environment(os.environ),
         deadline_seconds=config.snapshot.deadline,
         clock=clock,
@@ -121,6 +124,24 @@ def watch_command(config: Config, vendor: Vendor) -> WatchCommand:
             hint="Without a watch gpumond would not notice a user's job, so it measures nothing.",
         )
     return WatchCommand((sys.executable, "-I", "-m", "gpumond.probe.watch"), environment)
+
+
+def journal_command(config: Config) -> tuple[str, ...]:
+    """What prints the kernel log: of a made-up host, a made-up one."""
+    if config.simulate is None:
+        return JOURNALCTL
+    return (sys.executable, "-I", "-m", "gpumond.simulate.journal", config.simulate.scenario)
+
+
+def make_kernel_log(config: Config, *, store: Store, board: StatusBoard, clock: Clock) -> KernelLogMonitor:
+    return KernelLogMonitor(
+        command=journal_command(config),
+        environment=helper_environment(os.environ),
+        chain_of=partial(bridges_to, Path("/sys")),
+        store=store,
+        board=board,
+        clock=clock,
+    )
 
 
 def slurm_node(config: Config) -> str:

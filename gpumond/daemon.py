@@ -156,6 +156,7 @@ class Daemon:
                     gpu_set_rules(self._config).values(), snapshot
                 ),
             )
+            self._kernel_log = make_kernel_log(self._config, store=store, board=self.board, clock=self._clock)
             self._sweeps = SweepService(
                 self._sweep_context(self._config),
                 specs=sweep_specs(self._config),
@@ -200,6 +201,7 @@ class Daemon:
         end_abandoned(store, self._config.benchmark.lock_file, self._clock)
         store.fail_abandoned_requests()
         self._monitor.restore()
+        self._kernel_log.restore()
         self._sweeps.restore()
 
     def _start_schedule(self) -> None:
@@ -271,6 +273,8 @@ class Daemon:
         # A probe beside a benchmark costs the benchmark some of its bandwidth, and would find busy GPUs anyway.
         if not self._sweeps.is_measuring:
             result = self._monitor.take()
+            if self._config.snapshot.kernel_log:
+                self._kernel_log.take(interval_seconds=self._config.snapshot.interval)
             if result.snapshot is not None:
                 self._quiet_log.record_snapshot(result.snapshot, at=self._clock.monotonic())
 
@@ -464,11 +468,11 @@ class Daemon:
             self._schedule.cancel(f"window:{name}")
             self._schedule.cancel(f"confirm:{name}")
         self._config = config
+        self._http.configure(access)
         self._monitor.configure(
             launcher=make_launcher(config, self._clock),
             interval_seconds=config.snapshot.interval,
             errors_every=config.snapshot.errors_every,
-        self._http.configure(access)
         )
         configure_log(level=config.log.level.value, form=config.log.format.value)
         self._sweeps.configure(

@@ -16,7 +16,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Final, Self, TypeAlias
 
-from pydantic import AfterValidator, Field, StrictInt, StrictStr, model_validator
+from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr, model_validator
 
 from gpumond.config.durations import SECONDS_PER_DAY
 from gpumond.config.glance import (
@@ -174,6 +174,15 @@ class SnapshotConfig(Table):
             examples=[1],
         ),
     ] = 5
+    kernel_log: Annotated[
+        StrictBool,
+        Field(
+            description="Whether the kernel log is searched for Xids, SXids and PCIe errors of the GPUs with each "
+            "snapshot. The daemon's user must be in the group systemd-journal; if it is not, nothing is evaluated and "
+            "`gpumond doctor` says so.",
+            examples=[False],
+        ),
+    ] = True
 
 
 class GpuSetConfig(Table):
