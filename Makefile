@@ -14,7 +14,7 @@ help:
 	@echo 'make test          lint, types, layers, unit and component tests; no root, a few minutes'
 	@echo 'make test-torch    the torch benchmark on CPUs; makes an environment with torch of its own'
 	@echo 'make test-system   daemon, Prometheus, systemd, ... on Debian, as root'
-	@echo 'make docs          write the generated pages again'
+	@echo 'make docs          write the generated pages and dashboards again'
 	@echo 'make lock          resolve requirements.lock again (needs uv)'
 
 $(STAMP): requirements.lock pyproject.toml
@@ -62,6 +62,8 @@ test-system: $(STAMP)
 docs: $(STAMP)
 	$(BIN)/python -m gpumond.config.document > docs/configuration.md
 	$(BIN)/python -m gpumond.exporter.document > docs/metrics.md
+	$(BIN)/python tools/alert_table.py
+	$(BIN)/python tools/dashboards.py
 
 lock:
 	uv pip compile pyproject.toml --group dev --generate-hashes --no-emit-index-url --no-annotate --universal \

@@ -12,7 +12,7 @@ from gpumond.model.status import HostStatus
 _INTRODUCTION = """\
 # Metrics
 
-Generated from `gpumond/exporter/catalogue.py`; `UPDATE_GOLDENS=1 pytest tests/unit/exporter` writes it again.
+Generated from `gpumond/exporter/catalogue.py`; `make docs` writes it again.
 
 Units are base units: bytes, seconds, bytes per second. `gpu` is the position in the accepted inventory, ordered by PCI
 bus id; it moves only when a new inventory is accepted, and it is empty for a GPU that is not accepted yet. `uuid` never

@@ -8,7 +8,7 @@ directory. Nothing is read again later: a renewed certificate is picked up by a 
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Final
@@ -104,8 +104,10 @@ def _tls(section: Section, directory: Path, now: datetime) -> TlsAccess | None:
         return None
     _set_versions(section, context, *versions)
     if authorities is not None:
-        with_files = files.name_of("client_ca")
-        _try(section, with_files, lambda: add_client_authorities(context, authorities))
+        try:
+            add_client_authorities(context, authorities)
+        except CertificateError as error:
+            section.complain(files.name_of("client_ca"), files.said_of("client_ca", error.message))
     context.verify_mode = mode
     return TlsAccess(context, mode is ssl.CERT_REQUIRED, frozenset(sans))
 
@@ -156,13 +158,6 @@ def _context(
         name = "key" if error.is_key else "cert"
         section.complain(files.name_of(name), files.said_of(name, error.message))
         return None
-
-
-def _try(section: Section, name: str, do: Callable[[], None]) -> None:
-    try:
-        do()
-    except CertificateError as error:
-        section.complain(name, error.message)
 
 
 def _client_auth(section: Section, *, has_authorities: bool) -> ssl.VerifyMode:
