@@ -41,6 +41,7 @@ def check_gpus(config: Config, result: ProbeResult) -> Iterator[Check]:
     yield from _check_persistence(snapshot)
     yield from _check_fabric(snapshot)
     yield from _check_p2p(snapshot)
+    yield from _check_acs(snapshot)
 
 
 def _check_driver(snapshot: Snapshot) -> Iterator[Check]:
@@ -130,6 +131,21 @@ def _check_p2p(snapshot: Snapshot) -> Iterator[Check]:
         detail,
         "Transfers go through host memory; IOMMU and ACS settings are the usual reasons.",
     )
+
+
+def _check_acs(snapshot: Snapshot) -> Iterator[Check]:
+    match snapshot.host.acs_redirects:
+        case Value(value=()):
+            yield Check("ACS", Level.OK, "no bridge above the GPUs redirects P2P")
+        case Value(value=bridges):
+            yield Check(
+                "ACS",
+                Level.WARNING,
+                f"P2P is redirected through the root by {', '.join(bridges)}",
+                "On bare metal, switch ACS off in the firmware or with setpci: P2P over PCIe is slow or hangs.",
+            )
+        case Unreadable(detail=detail):
+            yield Check("ACS", Level.NOTE, f"not evaluated: {detail}")
 
 
 def _p2p_word(reading: object) -> str:

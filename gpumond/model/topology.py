@@ -234,6 +234,8 @@ class Host:
     cuda_version: Reading[str]
     is_virtual: Reading[bool]
     rocm_version: Reading[str] = NOT_SUPPORTED
+    acs_redirects: Reading[tuple[PciBusId, ...]] = NOT_SUPPORTED
+    """The bridges above the GPUs whose Access Control Services send P2P up to the root; only root may read that."""
 
 
 @dataclass(frozen=True, slots=True)

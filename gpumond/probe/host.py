@@ -6,7 +6,9 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpumond.model.identity import PciBusId
 from gpumond.model.reading import NOT_SUPPORTED, Reading, Value
+from gpumond.probe.acs import read_redirects
 from gpumond.probe.lists import members_of_list
 from gpumond.probe.sysfs import PciInventory, text_of
 
@@ -24,6 +26,7 @@ class Surroundings:
     cpu_count: int
     iommu: Reading[str]
     is_virtual: Reading[bool]
+    acs_redirects: Reading[tuple[PciBusId, ...]]
 
 
 def read(sysfs: Path, proc: Path, pci: PciInventory) -> Surroundings:
@@ -34,6 +37,7 @@ def read(sysfs: Path, proc: Path, pci: PciInventory) -> Surroundings:
         cpu_count=len(members_of_list(text_of(sysfs / "devices/system/cpu/online"))) or os.cpu_count() or 0,
         iommu=_iommu(pci),
         is_virtual=_is_virtual(sysfs, proc),
+        acs_redirects=read_redirects(sysfs, pci),
     )
 
 

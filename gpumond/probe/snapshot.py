@@ -100,4 +100,5 @@ def _host(around: host.Surroundings, report: DriverReport) -> Host:
         cuda_version=report.cuda_version,
         is_virtual=around.is_virtual,
         rocm_version=report.rocm_version,
+        acs_redirects=around.acs_redirects,
     )

@@ -11,7 +11,7 @@ from datetime import datetime
 
 from gpumond.judge.verdict import is_success
 from gpumond.model.finding import LEVELS, Finding, FindingKind
-from gpumond.model.reading import Value
+from gpumond.model.reading import Unreadable, Value
 from gpumond.model.run import TAINTED, Cause, Purpose, Run
 from gpumond.model.topology import Host
 from gpumond.model.watch import GpuLoad, LoadSummary
@@ -61,7 +61,19 @@ def _evidence(hung: Run, again: Run, host: Host) -> list[str]:
     if hung.watch is not None:
         facts += [_load_of(gpu) for gpu in hung.watch.gpus if gpu.last is not None]
     iommu = host.iommu.value if isinstance(host.iommu, Value) else "unknown"
-    return [*facts, f"IOMMU: {iommu or 'off'}"]
+    return [*facts, f"IOMMU: {iommu or 'off'}", *_acs(host)]
+
+
+def _acs(host: Host) -> list[str]:
+    match host.acs_redirects:
+        case Value(value=()):
+            return ["ACS: no bridge redirects P2P"]
+        case Value(value=bridges):
+            return [f"ACS: P2P is redirected by {', '.join(bridges)}"]
+        case Unreadable(detail=detail):
+            return [f"ACS: unknown ({detail})"]
+        case _:
+            return []
 
 
 def _load_of(gpu: LoadSummary) -> str:

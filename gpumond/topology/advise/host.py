@@ -12,7 +12,7 @@ from enum import StrEnum
 from itertools import combinations
 from typing import Final
 
-from gpumond.model.identity import GpuUuid
+from gpumond.model.identity import GpuUuid, PciBusId
 from gpumond.model.reading import Reading, Value, value_or_none
 from gpumond.model.topology import Gpu, GpuPair, Nic, PathLevel, Snapshot, Vendor, link_label
 from gpumond.model.topology_text import TextProblemKind, TopologyText, Way
@@ -97,6 +97,8 @@ class AdvisedHost:
     class_facts: tuple[str, ...]
     silent_gpus: int = 0
     iommu: str | None = None
+    acs_redirects: tuple[PciBusId, ...] = ()
+    """Bridges that send P2P up to the root, as far as they could be read."""
 
     def link(self, gpu: str, peer: str) -> GpuLink:
         return self.links.get(frozenset((gpu, peer)), GpuLink(UNKNOWN_LABEL))
@@ -123,6 +125,7 @@ def host_of_snapshot(snapshot: Snapshot) -> AdvisedHost:
         class_facts=classification.facts,
         silent_gpus=len(snapshot.silent_gpus),
         iommu=value_or_none(snapshot.host.iommu),
+        acs_redirects=value_or_none(snapshot.host.acs_redirects) or (),
     )
 
 

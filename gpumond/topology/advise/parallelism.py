@@ -137,6 +137,9 @@ def _unproven_p2p(host: AdvisedHost) -> Iterator[Line]:
         else ""
     )
     yield Line(Topic.CHECK_FIRST, f"Run a sweep before you rely on P2P.{risk}", fact, (known,))
+    if host.acs_redirects:
+        bridges = Fact(source_of(host), f"ACS redirects P2P at {', '.join(host.acs_redirects)}")
+        yield Line(Topic.CHECK_FIRST, "On bare metal, switch ACS off: copies go through the root.", bridges)
 
 
 # --- what the links make cheap -----------------------------------------------------------------------------------------

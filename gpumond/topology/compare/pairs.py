@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from gpumond.model.change import Change, ChangeKind, Level, Subject, SubjectKind
+from gpumond.model.identity import PciBusId
 from gpumond.model.reading import Reading, Value, value_or_none
 from gpumond.model.topology import GpuPair, P2pCapability, P2pStatus, PathLevel, link_label
 from gpumond.topology.compare.culprits import (
@@ -213,6 +214,7 @@ def _context(comparison: Comparison) -> str:
         ("driver", value_or_none(before.driver_version), value_or_none(after.driver_version)),
         ("kernel", before.kernel or None, after.kernel or None),
         ("IOMMU", value_or_none(before.iommu), value_or_none(after.iommu)),
+        ("ACS redirects at", _bridges(before.acs_redirects), _bridges(after.acs_redirects)),
     )
     parts = [
         f"{name} {was} -> {now}"
@@ -220,6 +222,10 @@ def _context(comparison: Comparison) -> str:
         if was is not None and now is not None and was != now
     ]
     return f"; at the same time {', '.join(parts)}" if parts else ""
+
+
+def _bridges(redirects: Reading[tuple[PciBusId, ...]]) -> str | None:
+    return (" ".join(redirects.value) or "none") if isinstance(redirects, Value) else None
 
 
 # --- one change for each culprit ---------------------------------------------------------------------------------------
