@@ -10,6 +10,7 @@ from gpumond.model.baseline import BaselineState
 from gpumond.model.benchmark import Collective, Placement
 from gpumond.model.change import Change, ChangeCount, ChangeKind, Level, OpenChange, Subject, SubjectKind
 from gpumond.model.identity import GpuUuid, PciBusId
+from gpumond.model.kernel_log import KernelEventKind, KernelTally
 from gpumond.model.reading import NOT_SUPPORTED, Reading, Unreadable, UnreadableReason, Value
 from gpumond.model.run import Engine, GpuSet, Verdict
 from gpumond.model.status import (
@@ -21,6 +22,8 @@ from gpumond.model.status import (
     HostStatus,
     InventoryEntry,
     LatestPoint,
+    LoadedPcieLink,
+    P2pExpectation,
     SweepStatus,
 )
 from gpumond.model.topology import (
@@ -274,6 +277,20 @@ def status(gpus: int, nics: int, sweeps: tuple[str, ...], sizes: tuple[int, ...]
             ChangeCount(ChangeKind.NUMA_NODE, Level.WARNING, 1),
         ),
         last_change_at=NOW - timedelta(hours=2),
+        loaded_pcie_links=tuple(LoadedPcieLink(uuid_of(number), 5) for number in range(gpus)),
+        p2p_expectations=(P2pExpectation(uuid_of(0), uuid_of(1), P2pCapability.READ, is_supported=True),),
+        kernel_tallies=(
+            KernelTally(
+                KernelEventKind.XID,
+                inventory(gpus)[0].pci_bus_id,
+                "94",
+                Level.WARNING,
+                2,
+                NOW - timedelta(days=3),
+                NOW - timedelta(days=1),
+                "NVRM: Xid (PCI:0000:01:00): 94, pid=1234, name=python, Contained: SM (0x1). RST: No, D-RST: No",
+            ),
+        ),
     )
 
 

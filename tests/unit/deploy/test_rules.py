@@ -70,7 +70,11 @@ def test_every_word_that_a_rule_selects_by_exists():
                     words = Level if label == "level" else WORDS[metric, label]
                     assert set(value.split("|")) <= set(words), rule
                     seen.add(metric)
-    assert seen == {"gpumond_topology_open_changes", "gpumond_finding"}
+    assert seen == {
+        "gpumond_topology_open_changes",
+        "gpumond_finding",
+        "gpumond_gpu_xid_last_timestamp_seconds",
+    }
 
 
 @pytest.mark.parametrize("name", NAMES)
