@@ -349,5 +349,10 @@ class TestDeathFromOutside:
         assert time.monotonic() - started < 5
 
     def test_ctrl_c_leaks_nothing(self, supervise):
-        with pytest.raises(KeyboardInterrupt):
-            supervise("sleep", "60", on_start=lambda _pid, _ticks: signal.raise_signal(signal.SIGINT))
+        # Whoever started us in the background had SIGINT ignored, and Python leaves it so.
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            with pytest.raises(KeyboardInterrupt):
+                supervise("sleep", "60", on_start=lambda _pid, _ticks: signal.raise_signal(signal.SIGINT))
+        finally:
+            signal.signal(signal.SIGINT, before)
