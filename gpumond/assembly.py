@@ -16,6 +16,8 @@ from gpumond.clock import Clock
 from gpumond.config.guards_schema import SlurmConfig, SlurmMode
 from gpumond.config.schema import Config
 from gpumond.errors import NotEvaluatedError
+from gpumond.exporter.metrics import Exposition
+from gpumond.exporter.textfile import TextFile
 from gpumond.exporter.web.access import OPEN_ACCESS, WebAccess
 from gpumond.exporter.web.web_file import load_web_file
 from gpumond.guards.operator import CommandGuard, InhibitGuard, PauseGuard
@@ -161,6 +163,18 @@ def make_guards(config: Config, *, store: Store, clock: Clock, own_job: str = ""
         questions = make_questions(clock, deadline_seconds=settings.command_deadline)
         guards.append(CommandGuard(settings.command, questions))
     return tuple(guards)
+
+
+def make_textfile(config: Config, *, board: StatusBoard, clock: Clock) -> TextFile | None:
+    if config.textfile is None:
+        return None
+    return TextFile(
+        config.textfile.file,
+        interval_seconds=config.textfile.interval,
+        board=board,
+        exposition=Exposition(),
+        clock=clock,
+    )
 
 
 def make_questions(clock: Clock, *, deadline_seconds: float) -> Callable[[Sequence[str]], Answer]:

@@ -25,6 +25,7 @@ from gpumond.assembly import (
     make_launcher,
     make_runner,
     make_sweep_context,
+    make_textfile,
     make_web_access,
 )
 from gpumond.board import StatusBoard
@@ -119,6 +120,7 @@ class Daemon:
             open_history=partial(Store.open, config.store.directory, clock=clock, read_only=True),
             access=make_web_access(config, clock),
         )
+        self._textfile = make_textfile(config, board=self.board, clock=clock)
 
     @property
     def address(self) -> tuple[str, int]:
@@ -172,17 +174,18 @@ class Daemon:
         self._restore()
         self._take_snapshot()
         self._sweeps.restore()  # again: what a sweep may take depends on the GPUs of its sets
-        self._http.start()
+        if self._config.web.enabled:
+            self._http.start()
         try:
             self._start_schedule()
             self.board.update(lambda status: replace(status, is_ready=True))
-            host, port = self.address
-            self._notifier.send("READY=1", f"STATUS=listening on {host}:{port}")
+            if self._textfile is not None:
+                self._textfile.write()
+            self._notifier.send("READY=1", f"STATUS={self._outlets()}")
             log.info(
                 "daemon_ready",
                 version=__version__,
-                host=host,
-                port=port,
+                outlets=self._outlets(),
                 simulated=self.board.status.simulated,
             )
             self._on_ready(self)
@@ -209,6 +212,9 @@ class Daemon:
         schedule.heartbeat(self._beat)
         schedule.every("snapshot", self._config.snapshot.interval, self._take_snapshot, lane=Lane.MONITOR)
         schedule.every("retention", RETENTION_INTERVAL_SECONDS, self._apply_retention, lane=Lane.MONITOR)
+        if self._textfile is not None:
+            interval = self._textfile.interval_seconds
+            schedule.every("textfile", interval, self._textfile.write, lane=Lane.CONTROL)
         self._arm_all()
         schedule.start()
         self._beat()
@@ -231,6 +237,8 @@ class Daemon:
         log.info("daemon_stopping")
         self._schedule.stop(lambda: self._sweeps.stop("gpumond is stopping"))
         self._http.stop()
+        if self._textfile is not None:
+            self._textfile.remove()
         log.info("daemon_stopped")
 
     @contextlib.contextmanager
@@ -443,7 +451,7 @@ class Daemon:
             return
         heartbeat = self.board.status.heartbeat_at
         age = (self._clock.now() - heartbeat).total_seconds() if heartbeat else 0.0
-        if age < HEARTBEAT_SECONDS_MAX and self._http.is_alive:
+        if age < HEARTBEAT_SECONDS_MAX and (self._http.is_alive or not self._config.web.enabled):
             self._notifier.send("WATCHDOG=1")
 
     def _reload(self) -> None:
@@ -487,6 +495,14 @@ class Daemon:
         self.board.update(lambda status: replace(status, is_config_current=True, config_loaded_at=now))
         log.info("reload_done", changed=list(change.changed))
 
+    def _outlets(self) -> str:
+        """Where the metrics can be had."""
+        host, port = self.address if self._config.web.enabled else ("", 0)
+        ways = [f"listening on {host}:{port}"] if self._config.web.enabled else []
+        if self._config.textfile is not None:
+            ways.append(f"writing {self._config.textfile.file}")
+        return ", ".join(ways) or "without a port and without a file: nobody sees the metrics"
+
     def _status_line(self) -> str:
         if not self.board.status.is_config_current:
             return "running with the old configuration: the new one has mistakes, see the log"
@@ -498,7 +514,10 @@ def _with_fixed_keys(old: Config, new: Config) -> Config:
     return new.model_copy(
         update={
             "store": new.store.model_copy(update={"directory": old.store.directory}),
-            "web": new.web.model_copy(update={"listen_address": old.web.listen_address}),
+            "web": new.web.model_copy(
+                update={"listen_address": old.web.listen_address, "enabled": old.web.enabled}
+            ),
+            "textfile": old.textfile,
             "benchmark": new.benchmark.model_copy(update={"lock_file": old.benchmark.lock_file}),
             "simulate": old.simulate,
         }

@@ -122,9 +122,24 @@ class LogConfig(Table):
     ] = LogFormat.AUTO
 
 
+def _check_textfile(path: Path) -> Path:
+    if path.suffix != ".prom":
+        raise ValueError("must end in .prom: node_exporter reads no other files")
+    return path
+
+
 class WebConfig(Table):
     """The HTTP server: metrics, health, status page."""
 
+    enabled: Annotated[
+        StrictBool,
+        Field(
+            description="Without it no port is opened: no metrics, no page and no health over HTTP. `[textfile]` is the "
+            "other way out for metrics.",
+            examples=[False],
+        ),
+        NEEDS_RESTART,
+    ] = True
     listen_address: Annotated[
         Address,
         Field(
@@ -143,6 +158,34 @@ class WebConfig(Table):
             examples=["/etc/gpumond/web.yml"],
         ),
     ] = None
+
+
+class TextfileConfig(Table):
+    """The metrics as a file for node_exporter's textfile collector, for hosts that may open no port.
+
+    It holds every `gpumond_` metric of `/metrics`, is replaced as a whole, and is removed when the daemon ends.
+    """
+
+    file: Annotated[
+        AbsolutePath,
+        AfterValidator(_check_textfile),
+        Field(
+            description="The file; its name must end in `.prom`. The directory must exist and be writable for the daemon. "
+            "The unit makes `/run/gpumond`, and removes it with what is in it when the daemon is gone: give it to "
+            "node_exporter as `--collector.textfile.directory=/run/gpumond`.",
+            examples=["/run/gpumond/gpumond.prom"],
+        ),
+        NEEDS_RESTART,
+    ]
+    interval: Annotated[
+        Seconds,
+        seconds_between(1, 3600),
+        Field(
+            description="From one writing to the next; as often as Prometheus scrapes node_exporter.",
+            examples=["60s"],
+        ),
+        NEEDS_RESTART,
+    ] = 15.0
 
 
 class SnapshotConfig(Table):
@@ -335,6 +378,9 @@ class Config(Table):
     store: Annotated[StoreConfig, Field(description="The history.")] = StoreConfig()
     log: Annotated[LogConfig, Field(description="What the daemon says.")] = LogConfig()
     web: Annotated[WebConfig, Field(description="The HTTP server.")] = WebConfig()
+    textfile: Annotated[TextfileConfig | None, Field(description="The metrics as a file."), NEEDS_RESTART] = (
+        None
+    )
     snapshot: Annotated[SnapshotConfig, Field(description="Looking at the GPUs.")] = SnapshotConfig()
     gpu_sets: Annotated[
         Mapping[SetName, GpuSetConfig],

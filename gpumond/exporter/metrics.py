@@ -101,6 +101,15 @@ class Exposition:
         scrape_part = self._build_scrape(status, at, is_steady_complete=steady_part.is_complete)
         return _encode((*steady_part.metrics, *scrape_part.metrics), form, names) + end_mark(form)
 
+    def render_file(self, status: HostStatus, *, at: datetime) -> bytes:
+        """A whole exposition for a file that another exporter shows beside its own metrics.
+
+        Without `process_*`: that exporter has metrics of these names itself, and would refuse to answer at all.
+        """
+        steady_part = self._build_steady(status)
+        own = self._build(self._scrape_families, Scrape(status, at, steady_part.is_complete))
+        return _encode((*steady_part.metrics, *own.metrics), Format.TEXT)
+
     def _build_steady(self, status: HostStatus) -> _Built:
         # What only a scrape may show is taken away first: a family that reads it here would be stale.
         return self._build(self._families, steady(status))
