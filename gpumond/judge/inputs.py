@@ -17,8 +17,8 @@ from gpumond.model.run import Run
 from gpumond.model.topology import Gpu, Snapshot, link_label
 
 _LIBRARY_VARIABLES: Final = ("NCCL_", "RCCL_", "HSA_")
-_PER_RUN: Final = frozenset({"NCCL_DEBUG_FILE"})
-"""Holds the directory of the run."""
+_PER_RUN: Final = frozenset({"NCCL_DEBUG_FILE", "NCCL_CONF_FILE"})
+"""Hold the directory of the run: as inputs they would make every night a changed host."""
 _UNKNOWN: Final = "?"
 _DIGEST_DIGITS: Final = 16
 

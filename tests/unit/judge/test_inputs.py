@@ -1,6 +1,7 @@
 """Which inputs a run has, what of them cannot be read, and what is no input."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from history_values import make_gpu, make_pair, make_point, make_run, make_snapshot, make_sweep, measured
@@ -9,7 +10,9 @@ from gpumond.judge.inputs import HostInputs, fingerprint_of
 from gpumond.judge.stored_run import is_measured, observation_of
 from gpumond.model.reading import NOT_SUPPORTED, Unreadable, UnreadableReason, Value
 from gpumond.model.run import TAINTED, Verdict
+from gpumond.model.topology import Vendor
 from gpumond.model.watch import RunWatch
+from gpumond.process.environment import benchmark_environment
 
 HOST = HostInputs("ro quiet", "0123456789abcdef", {"/etc/nccl.conf": "absent"})
 RUN = measured(
@@ -48,6 +51,24 @@ def test_everything_that_may_move_a_number_is_in_it():
         "conf./etc/nccl.conf": "absent",
         "env.NCCL_ALGO": "Ring",
     }
+
+
+def test_two_runs_of_one_host_have_the_same_inputs():
+    """A path of the run among them, and every night would begin a new baseline."""
+
+    def inputs_of(directory):
+        environment = benchmark_environment(
+            {},
+            gpu_uuids=["GPU-a", "GPU-b"],
+            extra={"NCCL_ALGO": "Ring"},
+            home=Path(directory),
+            run_directory=Path(directory),
+            library_path=[],
+            vendor=Vendor.NVIDIA,
+        )
+        return inputs(run=replace(RUN, environment=environment))
+
+    assert inputs_of("/run/one") == inputs_of("/run/two")
 
 
 def test_a_value_that_differs_between_gpus_names_each():
