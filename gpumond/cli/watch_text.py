@@ -4,20 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpumond.model.watch import LoadSummary, Preemption, RunWatch, Spread
-
-_EVENT_REASONS = {
-    0x001: "idle",
-    0x002: "application clocks",
-    0x004: "power cap",
-    0x008: "hardware slowdown",
-    0x010: "sync boost",
-    0x020: "software thermal",
-    0x040: "hardware thermal",
-    0x080: "power brake",
-    0x100: "display clocks",
-}
-"""NVML's clocks event reasons."""
+from gpumond.model.watch import LoadSummary, Preemption, RunWatch, Spread, event_reasons
 
 
 def watch_facts(watch: RunWatch | None) -> Iterator[tuple[str, str]]:
@@ -68,10 +55,3 @@ def _range(spread: Spread, factor: float) -> str:
     """Least, median and most; one number where all are the same."""
     shown = [f"{value * factor:.0f}" for value in (spread.minimum, spread.median, spread.maximum)]
     return shown[0] if len(set(shown)) == 1 else "/".join(shown)
-
-
-def event_reasons(mask: int) -> str:
-    """The names of the bits; bits without a name as a number."""
-    names = [name for bit, name in _EVENT_REASONS.items() if mask & bit]
-    rest = mask & ~sum(_EVENT_REASONS)
-    return ", ".join([*names, *([f"0x{rest:x}"] if rest else [])])

@@ -24,8 +24,9 @@ def refusal_of(observation: Observation, baseline: Baseline | None) -> Assessmen
 
 def _failure_of(observation: Observation) -> Assessment | None:
     if observation.wrong_sizes:
-        sizes = ", ".join(str(size) for size in observation.wrong_sizes[:4])
-        return Assessment(Verdict.FAILED, Reason.WRONG_RESULTS, f"the data arrived corrupt at {sizes} bytes")
+        sizes = ", ".join(str(size) for size in observation.wrong_sizes[:4] if size)
+        where = f" at {sizes} bytes" if sizes else ""
+        return Assessment(Verdict.FAILED, Reason.WRONG_RESULTS, f"the data arrived corrupt{where}")
     if observation.failure:
         return Assessment(Verdict.FAILED, observation.failure, "the benchmark failed")
     return None

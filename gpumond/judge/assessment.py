@@ -28,6 +28,7 @@ class Reason(StrEnum):
     UNCONFIRMED = "unconfirmed"  # below the noise, one night
     BELOW_MODEL = "below_model"
     TRANSPORT_CHANGE = "transport_change"
+    THROTTLED = "throttled"  # low, and heat or power held the GPUs back
     WRONG_RESULTS = "wrong_results"
     LEARNING = "learning"
     DISTURBED = "disturbed"  # low, and a re-run of the same night was not

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from enum import Enum
-from typing import Final
 
 from gpumond.judge import policy
 from gpumond.judge.fingerprint import needs_person
@@ -33,7 +32,7 @@ from gpumond.model.baseline import (
     Track,
 )
 
-_ACCEPTED: Final = frozenset({"accepted", "auto_accepted"})
+_LEARNED, _COMMISSIONED = "learned", "commissioned"
 
 
 def is_frozen(baseline: Baseline) -> bool:
@@ -42,7 +41,7 @@ def is_frozen(baseline: Baseline) -> bool:
 
 def has_full_rules(baseline: Baseline) -> bool:
     """Enough nights to know its noise, or a person (or a week of nights) has said that this is normal."""
-    return baseline.night_count >= policy.FULL_NIGHTS or baseline.origin in _ACCEPTED
+    return baseline.night_count >= policy.FULL_NIGHTS or baseline.origin != _LEARNED
 
 
 def state_of(track: Track) -> BaselineState:
@@ -59,7 +58,7 @@ def effective_sigma(baseline: Baseline, siblings: float = 0.0) -> float:
     `siblings` is the typical noise of the other collectives in the scope: a score that seems much quieter than they are
     has mostly been lucky.
     """
-    if baseline.night_count < policy.FULL_NIGHTS:
+    if baseline.night_count < policy.FULL_NIGHTS and baseline.origin in (_LEARNED, _COMMISSIONED):
         return max(policy.PROVISIONAL_SIGMA, baseline.sigma)
     nights = max(baseline.night_count, len(baseline.scores))
     known = max(baseline.sigma, siblings) * (1 + policy.NOISE_ALLOWANCE_NIGHTS / nights)
@@ -114,7 +113,7 @@ def _of_nights(
     busbw = medians_by_size([night.busbw for night in nights])
     seconds = medians_by_size([night.seconds for night in nights])
     scores = _known(bandwidth_score(night.busbw, busbw) for night in nights)
-    is_accepted = old is not None and old.origin in _ACCEPTED
+    is_accepted = old is not None and old.origin != _LEARNED
     if old is not None and is_accepted and len(nights) < policy.FULL_NIGHTS:
         sigma, latency_sigma = old.sigma, old.latency_sigma  # known from before it was accepted
     else:
@@ -133,7 +132,7 @@ def _of_nights(
         golden=_best(old.golden if old and is_accepted else {}, busbw),
         nights=() if is_frozen_now else nights,
         scores=scores if is_frozen_now else (),
-        origin=old.origin if old else "learned",
+        origin=old.origin if old else _LEARNED,
     )
 
 
@@ -158,14 +157,11 @@ def open_candidate(
     )
 
 
-def add_night(candidate: Candidate, night: NightValues, ratio: float) -> Candidate:
-    """The newest nights, as many as the last decision looks at."""
+def add_night(candidate: Candidate, night: NightValues, ratio: float | None) -> Candidate:
+    """The newest nights, as many as the last decision looks at. No ratio: there is nothing to compare with."""
     keep = policy.CANDIDATE_NIGHTS[-1]
-    return replace(
-        candidate,
-        nights=(*candidate.nights, night)[-keep:],
-        ratios=(*candidate.ratios, ratio)[-keep:],
-    )
+    ratios = candidate.ratios if ratio is None else (*candidate.ratios, ratio)
+    return replace(candidate, nights=(*candidate.nights, night)[-keep:], ratios=ratios[-keep:])
 
 
 class Decision(Enum):
@@ -207,20 +203,32 @@ def accept(track: Track, *, origin: str) -> Track:
     if baseline is None or candidate is None:
         return track
     level = candidate_level(candidate)
-    if level is None or abs(level - 1) <= policy.SAME_LEVEL_SIGMAS * effective_sigma(baseline):
+    if not candidate.nights or _is_same_level(level, baseline):
         accepted = replace(
-            baseline, fingerprint=candidate.fingerprint, transport=track.transport, origin=origin
+            baseline,
+            fingerprint=candidate.fingerprint,
+            transport=track.transport,
+            origin=origin,
+            sigma=_known_sigma(baseline),
         )
     else:
         accepted = _of_nights(
             candidate.nights[-policy.FROZEN_NIGHTS :],
             fingerprint=candidate.fingerprint,
             transport=track.transport,
-            old=replace(baseline, origin=origin, since=candidate.opened_at),
+            old=replace(
+                baseline,
+                origin=origin,
+                since=candidate.opened_at,
+                golden={} if level is None else baseline.golden,  # of another host: no measure for this one
+            ),
         )
         accepted = replace(accepted, sigma=max(accepted.sigma, effective_sigma(baseline)))
+    is_same_level = accepted.busbw == baseline.busbw and track.bandwidth.alarm is None
     return Track(
         baseline=accepted,
+        bandwidth=track.bandwidth if is_same_level else DetectorState(),
+        latency=track.latency if is_same_level and track.latency.alarm is None else DetectorState(),
         fingerprint=track.fingerprint,
         changes=track.changes,
         transport=track.transport,
@@ -229,13 +237,22 @@ def accept(track: Track, *, origin: str) -> Track:
     )
 
 
+def _known_sigma(baseline: Baseline) -> float:
+    """An acceptance makes nobody know the noise of a few nights any better."""
+    return effective_sigma(baseline) if baseline.night_count < policy.FULL_NIGHTS else baseline.sigma
+
+
+def _is_same_level(level: float | None, baseline: Baseline) -> bool:
+    return level is not None and abs(level - 1) <= policy.SAME_LEVEL_SIGMAS * effective_sigma(baseline)
+
+
 def accept_nights(track: Track, nights: Sequence[NightValues]) -> Track:
     """`track` with `nights` as the normal because a person says so: commissioning in one evening, or a new start."""
     baseline = _of_nights(
         tuple(nights), fingerprint=dict(track.fingerprint), transport=track.transport, old=None
     )
     return Track(
-        baseline=replace(baseline, origin="accepted"),
+        baseline=replace(baseline, origin=_COMMISSIONED),
         fingerprint=track.fingerprint,
         transport=track.transport,
         results=track.results,

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from gpumond.judge import policy
+from gpumond.judge.onset import best_decline, best_step
 from gpumond.model.baseline import AlarmKind, DetectorState, JudgedNight
 
 
@@ -25,13 +26,16 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Detection:
-    """What one night has shown. `raised_since` is when the loss seems to have begun."""
+    """What one night has shown. `raised_since` is when the loss seems to have begun, `last_good_at` the night before."""
 
     raised: AlarmKind | None = None
     raised_since: datetime | None = None
+    last_good_at: datetime | None = None
     is_severe: bool = False
     provisional_ended: bool = False
     is_recovered: bool = False
+    lasts: AlarmKind | None = None
+    """The alarm that this night, low too, goes on with."""
 
 
 NOTHING = Detection()
@@ -42,21 +46,29 @@ def detect(state: DetectorState, night: JudgedNight, rules: Rules) -> tuple[Dete
     state = _after_gap(state, night.at)
     if state.alarm is not None:
         return _watch_recovery(state, night)
-    nights = (*state.recent, night)
+    nights = (*state.recent, night)[-policy.REMEMBERED_NIGHTS :]
     cusum, since = _summed(state, night)
     severe = night.ratio < policy.SEVERE_RATIO and night.z <= policy.SEVERE_Z
-    moved = DetectorState(recent=nights[-2:], cusum=cusum, cusum_since=since, is_provisional=severe)
+    moved = DetectorState(recent=nights, cusum=cusum, cusum_since=since, is_provisional=severe)
     raised, onset = _alarm_of(nights, state, moved, rules)
     if raised is not None:
-        moved = _alarmed(raised, nights)
+        moved = _alarmed(raised, nights, onset)
     if raised is None and not severe and not state.is_provisional:
         return moved, NOTHING
     return moved, Detection(
         raised=raised,
         raised_since=onset,
+        last_good_at=_last_good_before(nights, onset or night.at),
         is_severe=severe and raised is None,
         provisional_ended=state.is_provisional and (raised is not None or not severe),
     )
+
+
+def _last_good_before(nights: tuple[JudgedNight, ...], onset: datetime) -> datetime | None:
+    """The night before `onset`, where it was nearer to normal than to the loss; None where that cannot be told."""
+    lows = [night.z for night in nights if night.at >= onset]
+    before = [night for night in nights if night.at < onset][-1:]
+    return next((night.at for night in before if night.z > min(lows) / 2), None)
 
 
 def _after_gap(state: DetectorState, at: datetime) -> DetectorState:
@@ -89,11 +101,11 @@ def _alarm_of(
     if not rules.has_full_rules:
         return None, None
     if _is_step_of_two(nights[-2:], rules.widening):
-        return _named(before, nights[-2], nights[-3:-2])
+        return _named(nights, AlarmKind.STEP, nights[-2].at)
     if _is_step_of_three(nights[-3:], rules.widening):
-        return _named(before, nights[-3], ())
+        return _named(nights, AlarmKind.STEP, nights[-3].at)
     if now.cusum > policy.CUSUM_H * rules.widening:
-        return AlarmKind.DRIFT, now.cusum_since
+        return _named(nights, AlarmKind.DRIFT, now.cusum_since or nights[-1].at)
     return None, None
 
 
@@ -101,16 +113,18 @@ def _agree_when_severe(nights: tuple[JudgedNight, ...]) -> bool:
     return len(nights) > 1 and abs(nights[0].ratio - nights[1].ratio) <= policy.SEVERE_AGREE
 
 
-def _named(
-    before: DetectorState, first: JudgedNight, last_good: tuple[JudgedNight, ...]
-) -> tuple[AlarmKind, datetime]:
-    """A step, unless the nights before its first one had been losing already, and it only goes on with that."""
-    since = before.cusum_since
-    is_jump = any(first.z - night.z < -policy.JUMP_Z for night in last_good)
-    had_lost = before.cusum - _loss(first) >= policy.DECLINE_CUSUM
-    if since is not None and since < first.at and had_lost and not is_jump:
-        return AlarmKind.DRIFT, since
-    return AlarmKind.STEP, first.at
+def _named(nights: tuple[JudgedNight, ...], kind: AlarmKind, onset: datetime) -> tuple[AlarmKind, datetime]:
+    """What the nights show, where they show it plainly, else what the rule says that raised the alarm."""
+    scores = [night.z for night in nights]
+    decline = best_decline(scores)
+    if decline is None:
+        return kind, onset
+    step = best_step(scores, within=policy.SUDDEN_NIGHTS)
+    if kind is AlarmKind.STEP and decline.cost + policy.NAME_MARGIN < step.cost:
+        return AlarmKind.DRIFT, nights[decline.onset].at
+    if kind is AlarmKind.DRIFT and step.onset > 0 and step.cost + policy.NAME_MARGIN < decline.cost:
+        return AlarmKind.STEP, nights[step.onset].at
+    return kind, onset
 
 
 def _is_step_of_two(nights: tuple[JudgedNight, ...], widening: float) -> bool:
@@ -130,9 +144,16 @@ def _is_step_of_three(nights: tuple[JudgedNight, ...], widening: float) -> bool:
     return len(nights) == 3 and all(night.z / widening <= policy.TRIPLE_Z for night in nights)  # noqa: PLR2004
 
 
-def _alarmed(kind: AlarmKind, nights: tuple[JudgedNight, ...]) -> DetectorState:
+def _alarmed(kind: AlarmKind, nights: tuple[JudgedNight, ...], onset: datetime | None) -> DetectorState:
     lows = [night.z for night in nights[-2:]]
-    return DetectorState(alarm=kind, alarm_z=sum(lows) / len(lows))
+    return DetectorState(
+        alarm=kind,
+        alarm_z=sum(lows) / len(lows),
+        alarm_since=onset,
+        alarm_at=nights[-1].at,
+        alarm_last_good_at=_last_good_before(nights, onset or nights[-1].at),
+        recent=nights,
+    )
 
 
 def is_good(state: DetectorState, z: float) -> bool:
@@ -141,10 +162,21 @@ def is_good(state: DetectorState, z: float) -> bool:
 
 
 def _watch_recovery(state: DetectorState, night: JudgedNight) -> tuple[DetectorState, Detection]:
-    good = state.good_nights + 1 if is_good(state, night.z) else 0
-    if good >= policy.RECOVERED_NIGHTS:
+    recent = (*state.recent, night)[-policy.REMEMBERED_NIGHTS :]
+    if not is_good(state, night.z):
+        state = replace(state, good_nights=0, recent=recent)
+        if state.alarm is AlarmKind.STEP and _goes_on_falling(recent):
+            state = replace(state, alarm=AlarmKind.DRIFT)
+        return state, Detection(lasts=state.alarm)
+    if state.good_nights + 1 >= policy.RECOVERED_NIGHTS:
         return DetectorState(), Detection(is_recovered=True)
-    return replace(state, good_nights=good, recent=(night,)), NOTHING
+    return replace(state, good_nights=state.good_nights + 1, recent=recent), NOTHING
+
+
+def _goes_on_falling(nights: tuple[JudgedNight, ...]) -> bool:
+    scores = [night.z for night in nights]
+    decline = best_decline(scores)
+    return decline is not None and decline.cost + policy.RENAME_MARGIN < best_step(scores).cost
 
 
 def detect_latency(state: DetectorState, night: JudgedNight) -> tuple[DetectorState, Detection]:
@@ -152,10 +184,14 @@ def detect_latency(state: DetectorState, night: JudgedNight) -> tuple[DetectorSt
     state = _after_gap(state, night.at)
     if state.alarm is not None:
         return _watch_recovery(state, night)
-    nights = (*state.recent, night)[-policy.LATENCY_NIGHTS :]
+    nights = (*state.recent, night)[-(policy.LATENCY_NIGHTS + 1) :]
+    last = nights[-policy.LATENCY_NIGHTS :]
     slow = [
-        night.z <= policy.LATENCY_Z and night.ratio <= 1 / (1 + policy.LATENCY_SLOWER_BY) for night in nights
+        night.z <= policy.LATENCY_Z and night.ratio <= 1 / (1 + policy.LATENCY_SLOWER_BY) for night in last
     ]
-    if len(nights) == policy.LATENCY_NIGHTS and all(slow):
-        return _alarmed(AlarmKind.LATENCY, nights), Detection(AlarmKind.LATENCY, nights[0].at)
-    return DetectorState(recent=nights[-(policy.LATENCY_NIGHTS - 1) :]), NOTHING
+    if len(last) == policy.LATENCY_NIGHTS and all(slow):
+        onset = last[0].at
+        return _alarmed(AlarmKind.LATENCY, nights, onset), Detection(
+            AlarmKind.LATENCY, onset, _last_good_before(nights, onset)
+        )
+    return DetectorState(recent=nights), NOTHING

@@ -1,8 +1,9 @@
 """The inputs of a measurement that may move its numbers, and what changed between two of them. Pure.
 
 A fingerprint is text by key. What could not be read is empty, and keeps its last known value (DESIGN rule 4): it is
-never a change. A key that was not there before is learned, not a change either. Keys are grouped by what a change of
-them means; a key that no pattern knows counts as software.
+never a change. A key that was not there before is learned, not a change either, but for the variables of the libraries:
+one that is not set is not there, so that setting NCCL_P2P_DISABLE and unsetting it both are changes. Keys are grouped by
+what a change of them means; a key that no pattern knows counts as software.
 """
 
 from __future__ import annotations
@@ -44,6 +45,9 @@ _PATTERNS: Final = (
 )
 _COMPILED: Final = tuple((group, re.compile(pattern)) for group, pattern in _PATTERNS)
 _UUIDS: Final = re.compile(r"GPU-[0-9A-Za-z-]+")
+_VARIABLE: Final = re.compile(r"(^|[._])(NCCL|RCCL|HSA)_(?!VERSION)[A-Z0-9_]+$")
+"""As it is written in an environment; `nccl_version` in small letters is none."""
+_NOT_SET: Final = ""
 
 
 def group_of(key: str) -> InputGroup:
@@ -53,16 +57,18 @@ def group_of(key: str) -> InputGroup:
 
 
 def carried(last: Mapping[str, str], now: Mapping[str, str]) -> dict[str, str]:
-    """`now`, with the last known value of everything that could not be read."""
+    """`now`, with the last known value of everything that could not be read. A `now` without any key was not recorded."""
     readable = {key: value for key, value in now.items() if value.strip().lower() not in UNREADABLE}
-    return {**last, **readable}
+    kept = {key: value for key, value in last.items() if not now or key in now or not _VARIABLE.search(key)}
+    return {**kept, **readable}
 
 
 def changed_keys(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[str, ...]:
-    """Keys that both know, with different values, in the order of their groups."""
-    if before == after:
+    """Keys with different values that both know, and variables that only one has, in the order of their groups."""
+    if before == after or not before or not after:
         return ()
     changed = [key for key, value in before.items() if key in after and after[key] != value]
+    changed += [key for key in before.keys() ^ after.keys() if _VARIABLE.search(key)]
     return ranked(changed)
 
 
@@ -73,7 +79,10 @@ def ranked(keys: Iterable[str]) -> tuple[str, ...]:
 def changes_between(
     before: Mapping[str, str], after: Mapping[str, str], at: datetime
 ) -> tuple[InputChange, ...]:
-    return tuple(InputChange(at, key, before[key], after[key]) for key in changed_keys(before, after))
+    return tuple(
+        InputChange(at, key, before.get(key, _NOT_SET), after.get(key, _NOT_SET))
+        for key in changed_keys(before, after)
+    )
 
 
 def needs_person(changes: Iterable[InputChange]) -> bool:

@@ -14,6 +14,7 @@ from typing import Any
 
 from gpumond import codec
 from gpumond.judge.assessment import Assessment, Reason
+from gpumond.judge.attribution import BESIDE_FINGERPRINT
 from gpumond.judge.night import judge_night
 from gpumond.judge.nights import group_nights
 from gpumond.judge.observation import Observation, measured_of
@@ -24,6 +25,8 @@ from gpumond.model.finding import Finding
 
 _EXCLUDED = ("tainted", "preempted", "skipped", "imported")
 _BAD_OUTCOMES = {"failed": "benchmark_error"}
+_WRONG_OUTCOME = "wrong_results"
+_SIZE_UNKNOWN = (0,)
 _CUT_OUTCOMES = ("truncated",)
 
 
@@ -69,6 +72,7 @@ class HistoryLine:
     topology: dict[str, Any] | None = None
     outcome: str | None = None
     cpu_load_per_core: float | None = None
+    throttled: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +165,10 @@ def observation_of(line: HistoryLine) -> Observation:
     points = tuple(_points(line))
     measured = measured_of(points, line.collective)
     excluded = next((word for word in _EXCLUDED if getattr(line, word)), "")
-    if not excluded and not measured.wrong_sizes:
+    wrong_sizes = measured.wrong_sizes
+    if not wrong_sizes and line.outcome == _WRONG_OUTCOME:
+        wrong_sizes = _SIZE_UNKNOWN  # the footer says so, and no row does
+    if not excluded and not wrong_sizes:
         excluded = _unusable(line, is_readable=measured.is_readable)
     first = line.rows[0] if line.rows else None
     return Observation(
@@ -179,11 +186,12 @@ def observation_of(line: HistoryLine) -> Observation:
         transport=_text(line.transport),
         excluded=excluded,
         failure=_BAD_OUTCOMES.get(line.outcome or "", ""),
-        wrong_sizes=measured.wrong_sizes,
+        wrong_sizes=wrong_sizes,
         rows=len(line.rows),
         implied_ranks=measured.implied_ranks,
         model_busbw=link_model_busbw(line.topology or {}, line.fingerprint, line.collective, ranks),
         cpu_load_per_core=line.cpu_load_per_core,
+        throttled=line.throttled,
         is_rerun=bool(line.rerun_of),
         points=points,
     )
@@ -223,7 +231,7 @@ def _fingerprint(line: HistoryLine) -> dict[str, str]:
     """With the topology as inputs, unless the fingerprint says it already."""
     inputs = {key: _text(value) for key, value in line.fingerprint.items()}
     for key, value in (line.topology or {}).items():
-        inputs.setdefault(f"topology.{key}", _text(value))
+        inputs.setdefault(f"{BESIDE_FINGERPRINT}{key}", _text(value))
     return inputs
 
 

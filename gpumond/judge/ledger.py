@@ -59,7 +59,7 @@ def settle(
         _enter(after, scope, signal, at)
     closed = [
         finding
-        if is_shown(finding, tracks)
+        if finding.closed_at is not None or is_shown(finding, tracks)
         else replace(finding, closed_at=at, last_at=max(at, finding.last_at))
         for finding in after
     ]
@@ -73,8 +73,13 @@ def _enter(findings: list[Finding], scope: Scope, signal: Signal, at: datetime) 
     if signal.kind is FindingKind.STEP:
         _confirm_provisional(findings, signal)
     for place, finding in enumerate(findings):
-        if _is_same_event(finding, signal):
-            findings[place] = _renewed(finding, signal, at)
+        if finding.closed_at is None and _is_same_event(finding, signal):
+            if _is_renamed(finding, signal):
+                findings[place] = replace(finding, closed_at=at, last_at=at)
+                finding = replace(finding, kind=signal.kind)  # noqa: PLW2901 - one event under its better name
+                findings.append(_renewed(finding, signal, at))
+            else:
+                findings[place] = _renewed(finding, signal, at)
             return
     findings.append(
         Finding(
@@ -100,7 +105,13 @@ def _is_same_event(finding: Finding, signal: Signal) -> bool:
     if finding.kind is not signal.kind and not {finding.kind, signal.kind} <= _LOSSES:
         return False
     is_near = abs(signal.first_at - finding.first_at) <= policy.MERGE_WITHIN
-    return is_near or (finding.kind is signal.kind and signal.collective in finding.collectives)
+    return is_near or signal.collective in finding.collectives
+
+
+def _is_renamed(finding: Finding, signal: Signal) -> bool:
+    """Whether a step has turned out to be a decline. The collective that showed it first has the word."""
+    is_decline = finding.kind is FindingKind.STEP and signal.kind is FindingKind.DRIFT
+    return is_decline and signal.collective == finding.collectives[0]
 
 
 def _renewed(finding: Finding, signal: Signal, at: datetime) -> Finding:

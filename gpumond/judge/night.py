@@ -14,7 +14,7 @@ from datetime import datetime
 from gpumond.judge import policy
 from gpumond.judge.admission import excluded
 from gpumond.judge.assessment import Assessment, Reason, not_evaluated
-from gpumond.judge.attribution import sentence_of
+from gpumond.judge.attribution import cause_of, sentence_of
 from gpumond.judge.baseline import (
     Decision,
     accept,
@@ -126,6 +126,7 @@ def _decide_candidates(
     for key, track in waiting.items():
         if decision is Decision.ACCEPT:
             changed[key] = accept(track, origin="auto_accepted")
+            signals += [_accepting(key, track.candidate, at)] if track.candidate else []
         elif decision is Decision.ASK and track.candidate is not None and not track.candidate.needs_person:
             candidate = replace(track.candidate, needs_person=True)
             changed[key] = replace(track, candidate=candidate)
@@ -133,17 +134,33 @@ def _decide_candidates(
     return changed, signals, decision
 
 
-def _asking(key: TrackKey, candidate: Candidate) -> Signal:
+def _measured(candidate: Candidate) -> str:
     level = candidate_level(candidate)
-    measured = f"{level - 1:+.1%} over {len(candidate.ratios)} nights" if level is not None else "unknown"
+    return "unknown" if level is None else f"{level - 1:+.1%} over {len(candidate.ratios)} nights"
+
+
+def _accepting(key: TrackKey, candidate: Candidate, at: datetime) -> Signal:
+    """Nobody need act, but who wonders about the new level, higher ones included, finds here why it is normal."""
+    return Signal(
+        kind=FindingKind.BASELINE_CANDIDATE,
+        collective=key.collective,
+        first_at=candidate.opened_at,
+        confirmed_at=at,
+        detail=f"the new normal is accepted: {key.collective} is {_measured(candidate)};"
+        f" {sentence_of(candidate.changes)}",
+        cause=cause_of(candidate.changes),
+    )
+
+
+def _asking(key: TrackKey, candidate: Candidate) -> Signal:
     return Signal(
         kind=FindingKind.BASELINE_CANDIDATE,
         collective=key.collective,
         first_at=candidate.opened_at,
         confirmed_at=None,
-        detail=f"a new normal waits for a person: {key.collective} is {measured};"
+        detail=f"a new normal waits for a person: {key.collective} is {_measured(candidate)};"
         f" {sentence_of(candidate.changes)}",
-        cause=tuple(change.key for change in candidate.changes),
+        cause=cause_of(candidate.changes),
         level=Level.WARNING,
     )
 

@@ -42,6 +42,7 @@ class Observation:
     excluded: str = ""
     failure: str = ""
     wrong_sizes: tuple[int, ...] = ()
+    """Where data arrived corrupt; 0: at a size that is not known."""
     rows: int = 0
     """How many the run printed, of any size."""
     implied_ranks: int | None = None
@@ -49,6 +50,8 @@ class Observation:
     model_busbw: float | None = None
     """What the link model gives for the largest size, where it applies."""
     cpu_load_per_core: float | None = None
+    throttled: str = ""
+    """Which GPUs were held back by heat or power, and by what."""
     is_rerun: bool = False
     points: tuple[Point, ...] = ()
     """Every row, for what looks odd within the run."""

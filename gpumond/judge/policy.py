@@ -78,10 +78,15 @@ TRIPLE_Z: Final = -2.5
 CUSUM_K: Final = 0.75
 CUSUM_H: Final = 6.5
 CUSUM_CLIP_Z: Final = 2.0
-JUMP_Z: Final = 3.0
-"""From one night to the next; less than three times the noise is no jump."""
-DECLINE_CUSUM: Final = 3.0
-"""Summed up before the first of two low nights: then they are the end of a decline, not a step."""
+REMEMBERED_NIGHTS: Final = 12
+"""What a loss is named by: a decline of 0.2 % a day shows within 11."""
+SUDDEN_NIGHTS: Final = 4
+"""A step shows within so many nights."""
+NAME_MARGIN: Final = 1.0
+"""Squared sigmas by which a step must explain these nights better than a decline, or the other way round, to be called
+so; else the rule that raised the alarm names it."""
+RENAME_MARGIN: Final = 6.0
+"""A step that goes on falling was a decline; asked while the alarm is open, so it must be plain."""
 SEVERE_RATIO: Final = 0.91
 """Reported on the first night, as provisional. A loss of 10 % is below it in 19 of 20 nights at 1 % noise."""
 SEVERE_Z: Final = -3.0
@@ -99,7 +104,6 @@ CANDIDATE_NIGHTS: Final = (7, 14, 21)
 ACCEPT_LOSS_MAX: Final = 0.02
 ACCEPT_GOLDEN_LOSS_MAX: Final = 0.04
 """Three accepted losses of 2 % would be 6 %."""
-NOTIFY_GAIN: Final = 0.03
 SAME_LEVEL_SIGMAS: Final = 1.0
 """A candidate this close to its baseline leaves the level as it is: 21 nights know it better than 7."""
 

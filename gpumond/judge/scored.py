@@ -102,6 +102,14 @@ def _statistic(item: Scored, baseline: Baseline, cusum: float) -> Statistic:
     )
 
 
+def with_throttling(assessment: Assessment, throttled: str) -> Assessment:
+    """A low run of GPUs that were held back says so, whatever rule has found it; a good one stays good."""
+    if assessment.verdict is not Verdict.DEGRADED or not throttled:
+        return assessment
+    detail = f"the GPUs were throttled ({throttled}); {assessment.detail}"
+    return replace(assessment, reason=Reason.THROTTLED, detail=detail)
+
+
 def with_transport(assessment: Assessment, transport: str) -> Assessment:
     """A slower path is degraded whatever the score: the next size, or the next job, will feel it."""
     return replace(

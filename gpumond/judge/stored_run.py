@@ -10,6 +10,7 @@ from gpumond.judge.verdict import WRONG_RESULTS
 from gpumond.model.baseline import Scope, TrackKey
 from gpumond.model.benchmark import TextOutcome
 from gpumond.model.run import TAINTED, Run, Verdict
+from gpumond.model.watch import throttling_of
 
 
 def scope_of(run: Run) -> Scope:
@@ -43,6 +44,7 @@ def observation_of(
         rows=len(run.points),
         model_busbw=model_busbw,
         cpu_load_per_core=load,
+        throttled=throttling_of(run.watch) if run.watch else "",
         points=run.points,
     )
     if is_measured(run):

@@ -12,7 +12,7 @@ from datetime import datetime
 
 from gpumond.judge import policy
 from gpumond.judge.assessment import Assessment, Reason, not_evaluated
-from gpumond.judge.attribution import blamed, sentence_of
+from gpumond.judge.attribution import blamed, cause_of, sentence_of
 from gpumond.judge.baseline import (
     add_night,
     effective_latency_sigma,
@@ -28,7 +28,7 @@ from gpumond.judge.fingerprint import carried, changes_between, is_other_host
 from gpumond.judge.ledger import Signal
 from gpumond.judge.observation import Observation
 from gpumond.judge.score import bandwidth_score, latency_score
-from gpumond.judge.scored import Scored, against_model, assess, score_run, with_transport
+from gpumond.judge.scored import Scored, against_model, assess, score_run, with_throttling, with_transport
 from gpumond.judge.shape import shape_of
 from gpumond.judge.transport import TransportChange, transport_change
 from gpumond.model.baseline import AlarmKind, Baseline, Candidate, JudgedNight, NightValues, Track
@@ -107,16 +107,18 @@ class Tonight:
         change = transport_change(baseline.transport, self._transport)
         if change is TransportChange.NONE:
             return False
-        changes = blamed(self._changes, onset=self.at, until=self.at)
+        changes = blamed(self._changes, onset=self.at, until=self.at, last_good_at=self._before.last_at)
+        is_better = change is TransportChange.FASTER
         self.signals.append(
             Signal(
                 kind=FindingKind.TRANSPORT_CHANGE,
+                level=Level.INFO if is_better else None,
                 collective=self.collective,
                 first_at=self.at,
                 confirmed_at=self.at,
                 detail=f"{self.collective}: transport {baseline.transport} -> {self._transport};"
-                f" {sentence_of(changes)}",
-                cause=tuple(item.key for item in changes),
+                f" {sentence_of(changes) if changes else 'no input that we record changed'}",
+                cause=cause_of(changes),
             )
         )
         return change is TransportChange.SLOWER
@@ -179,7 +181,8 @@ class Tonight:
         if not has_full_rules(baseline) and self._bandwidth.alarm is None:
             judged = against_model(item.run)
             return replace(judged, score=item.ratio) if judged.score is None else judged
-        return assess(item, baseline, self._bandwidth, self._latency)
+        judged = assess(item, baseline, self._bandwidth, self._latency)
+        return with_throttling(judged, item.run.throttled)
 
     def _chosen(self, scored: Sequence[Scored]) -> Sequence[Scored]:
         """The runs that count: where a re-run is good, the host is, and the low ones were disturbed."""
@@ -207,14 +210,19 @@ class Tonight:
             self._signal(found, night)
 
     def _signal(self, found: Detection, night: JudgedNight) -> None:
-        if found.raised is not None and found.raised_since is not None:
-            kind = FindingKind.DRIFT if found.raised is AlarmKind.DRIFT else FindingKind.STEP
-            what = "has declined to" if kind is FindingKind.DRIFT else "is at"
-            self._raise(kind, found.raised_since, f"{what} {night.ratio:.1%} of its baseline")
-        elif found.is_severe:
+        onset = found.raised_since or self.at
+        if found.raised is not None:
             self._raise(
-                FindingKind.PROVISIONAL, self.at, f"was at {night.ratio:.1%} of its baseline for one night"
+                _finding_of(found.raised),
+                onset,
+                _loss_in_words(found.raised, night),
+                last_good_at=found.last_good_at,
             )
+        elif found.is_severe:
+            what = f"was at {night.ratio:.1%} of its baseline for one night"
+            self._raise(FindingKind.PROVISIONAL, onset, what, last_good_at=found.last_good_at)
+        elif found.lasts is not None:
+            self._renew(found.lasts, night)
 
     def _detect_latency(self, baseline: Baseline, values: NightValues, chosen: Sequence[Scored]) -> None:
         if not values.seconds or not baseline.seconds or not has_full_rules(baseline):
@@ -228,36 +236,75 @@ class Tonight:
         self._latency, found = detect_latency(self._latency, night)
         if found.raised is not None and found.raised_since is not None:
             slower = f"small sizes take {1 / ratio:.2f} times as long as normal"
-            self._raise(FindingKind.STEP, found.raised_since, slower)
+            self._raise(FindingKind.STEP, found.raised_since, slower, last_good_at=found.last_good_at)
 
-    def _raise(self, kind: FindingKind, onset: datetime, what: str) -> None:
-        changes = blamed(self._changes, onset=onset, until=self.at)
+    def _raise(
+        self, kind: FindingKind, onset: datetime, what: str, *, last_good_at: datetime | None = None
+    ) -> None:
+        changes = blamed(self._changes, onset=onset, until=self.at, last_good_at=last_good_at)
         self.signals.append(
             Signal(
                 kind=kind,
                 collective=self.collective,
                 first_at=onset,
                 confirmed_at=None if kind is FindingKind.PROVISIONAL else self.at,
-                detail=f"{self.collective} {what}; {sentence_of(changes)}",
-                evidence=self._circumstances(),
-                cause=tuple(change.key for change in changes),
+                detail=f"{self.collective} {what}; {sentence_of(changes, self._circumstances())}",
+                evidence=self._evidence(),
+                cause=cause_of(changes),
             )
         )
 
-    def _circumstances(self) -> str:
+    def _renew(self, alarm: AlarmKind, night: JudgedNight) -> None:
+        """The finding that is open says how low it is now. What changed after it was raised is not its cause."""
+        state = self._bandwidth
+        onset, until = state.alarm_since or self.at, state.alarm_at or self.at
+        changes = blamed(self._changes, onset=onset, until=until, last_good_at=state.alarm_last_good_at)
+        self.signals.append(
+            Signal(
+                kind=_finding_of(alarm),
+                collective=self.collective,
+                first_at=onset,
+                confirmed_at=until,
+                detail=f"{self.collective} {_loss_in_words(alarm, night)};"
+                f" {sentence_of(changes, self._circumstances())}",
+                evidence=self._evidence(),
+                cause=cause_of(changes),
+            )
+        )
+
+    def _circumstances(self) -> list[str]:
+        """What is not as it was when the baseline was learned, and is no input."""
+        run, known = self.runs[-1], self._baseline.transport if self._baseline else ""
+        is_other = run.transport and known and run.transport != known
+        found = [f"transport {known} -> {run.transport}"] if is_other else []
+        found += self._throttling()
+        if (run.cpu_load_per_core or 0.0) > policy.LATENCY_LOAD_PER_CORE:
+            found.append(f"CPU load {run.cpu_load_per_core:.2f} a core")
+        return found
+
+    def _throttling(self) -> list[str]:
+        throttled = self.runs[-1].throttled
+        return [f"throttled ({throttled})"] if throttled else []
+
+    def _evidence(self) -> str:
         """What was recorded around the run, for whoever looks for the cause."""
         run = self.runs[-1]
         facts = [f"transport {run.transport}"] if run.transport else []
         if run.cpu_load_per_core is not None:
             facts.append(f"CPU load {run.cpu_load_per_core:.2f} a core")
         known = self._baseline.busbw if self._baseline else {}
-        return "; ".join((*facts, *shape_of(run.points, known)))
+        return "; ".join((*facts, *self._throttling(), *shape_of(run.points, known)))
 
     # Learning
 
     def _speaks_against(self, night: JudgedNight, baseline: Baseline) -> bool:
-        """Whether the night must not be learned: an alarm is open, or it is too low to be one of the healthy ones."""
+        """Whether the night must not be learned: it is too low to be one of the healthy ones, its GPUs were throttled, or
+        an alarm was open. The night that ends an alarm is left out too: it counts as recovered because it was good, and
+        noise learned from nights that were chosen for being good is too small.
+        """
         if self._before.bandwidth.alarm or self._bandwidth.alarm or self._bandwidth.is_provisional:
+            return True
+        if any(run.throttled for run in self.runs):
             return True
         return has_full_rules(baseline) and night.z <= policy.NOT_LEARNED_Z
 
@@ -275,11 +322,10 @@ class Tonight:
         if candidate is None or candidate.fingerprint != self._fingerprint:
             candidate = open_candidate(changes, self._fingerprint, self.at)
             self._signal_candidate(candidate)
-        self._candidate = candidate if ratio is None else add_night(candidate, values, ratio)
+        self._candidate = add_night(candidate, values, ratio)
         return True
 
     def _signal_candidate(self, candidate: Candidate) -> None:
-        keys = tuple(change.key for change in candidate.changes)
         what = "only a person can accept it" if candidate.needs_person else "it is being learned"
         self.signals.append(
             Signal(
@@ -288,7 +334,16 @@ class Tonight:
                 first_at=self.at,
                 confirmed_at=None,
                 detail=f"{self.collective}: a new normal may begin, {what}; {sentence_of(candidate.changes)}",
-                cause=keys,
+                cause=cause_of(candidate.changes),
                 level=Level.WARNING if candidate.needs_person else None,
             )
         )
+
+
+def _finding_of(alarm: AlarmKind) -> FindingKind:
+    return FindingKind.DRIFT if alarm is AlarmKind.DRIFT else FindingKind.STEP
+
+
+def _loss_in_words(alarm: AlarmKind, night: JudgedNight) -> str:
+    what = "has declined to" if alarm is AlarmKind.DRIFT else "is at"
+    return f"{what} {night.ratio:.1%} of its baseline"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from gpumond.judge import policy
 from gpumond.judge.admission import refusal_of
 from gpumond.judge.assessment import Assessment
-from gpumond.judge.attribution import blamed
+from gpumond.judge.attribution import blamed, cause_of
 from gpumond.judge.ledger import Signal
 from gpumond.judge.observation import Observation
 from gpumond.judge.tonight import Tonight
@@ -77,15 +77,15 @@ def _with_good_results(track: Track, refusals: Sequence[Assessment | None]) -> T
 
 def _wrong_signal(run: Observation, track: Track) -> Signal:
     bad = track.results.count(False)
-    sizes = ", ".join(str(size) for size in run.wrong_sizes)
+    sizes = ", ".join(str(size) for size in run.wrong_sizes if size)
     return Signal(
         kind=FindingKind.WRONG_RESULTS,
         collective=run.track.collective,
         first_at=run.at,
         confirmed_at=run.at,
         detail=f"{run.track.collective}: data arrives corrupt in {bad} of the last {len(track.results)} runs",
-        evidence=f"last at {sizes} bytes",
-        cause=tuple(change.key for change in blamed(track.changes, onset=run.at, until=run.at)),
+        evidence=f"last at {sizes} bytes" if sizes else "the benchmark does not say at which sizes",
+        cause=cause_of(blamed(track.changes, onset=run.at, until=run.at)),
     )
 
 

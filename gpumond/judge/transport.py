@@ -17,7 +17,8 @@ _WORDS: Final = re.compile(r"[A-Z][A-Z0-9]*")
 
 class TransportChange(Enum):
     NONE = "none"
-    SLOWER = "slower"
+    SLOWER = "slower"  # its slowest kind, or its fastest, is slower than before
+    FASTER = "faster"
     OTHER = "other"
 
 
@@ -28,10 +29,11 @@ def transport_change(before: str, after: str) -> TransportChange:
     old, new = kinds_of(before), kinds_of(after)
     if old == new:
         return TransportChange.NONE
-    known_old, known_new = old & set(_KINDS), new & set(_KINDS)
-    if known_old and known_new and _slowest(known_new) > _slowest(known_old):
-        return TransportChange.SLOWER
-    return TransportChange.OTHER
+    ends_old, ends_new = _ends(old), _ends(new)
+    if not ends_old or not ends_new or ends_old == ends_new:
+        return TransportChange.OTHER
+    is_slower = any(after > before for before, after in zip(ends_old, ends_new, strict=True))
+    return TransportChange.SLOWER if is_slower else TransportChange.FASTER
 
 
 def kinds_of(transport: str) -> frozenset[str]:
@@ -40,5 +42,7 @@ def kinds_of(transport: str) -> frozenset[str]:
     return words & frozenset(_KINDS) or words
 
 
-def _slowest(kinds: frozenset[str]) -> int:
-    return max(_KINDS.index(kind) for kind in kinds)
+def _ends(kinds: frozenset[str]) -> tuple[int, int] | None:
+    """How slow the fastest and the slowest of the known kinds are; losing NVLS costs a quarter of an all_reduce."""
+    ranks = [_KINDS.index(kind) for kind in kinds & set(_KINDS)]
+    return (min(ranks), max(ranks)) if ranks else None

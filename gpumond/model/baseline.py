@@ -78,7 +78,7 @@ class Baseline:
     scores: tuple[float, ...] = ()
     """Of a frozen one: what its noise is learned from, for some weeks more."""
     origin: str = "learned"
-    """`learned`, `auto_accepted`, or `accepted`."""
+    """`learned`; `auto_accepted` or `accepted`, after a change of its inputs; `commissioned`, out of repeats in one evening."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ class JudgedNight:
 
 @dataclass(frozen=True, slots=True)
 class DetectorState:
-    """Where the detectors of one score stand. `recent` are at most the last two valid nights."""
+    """Where the detectors of one score stand. `recent` are the last valid nights, a dozen at most."""
 
     recent: tuple[JudgedNight, ...] = ()
     cusum: float = 0.0
@@ -133,6 +133,12 @@ class DetectorState:
     alarm: AlarmKind | None = None
     alarm_z: float = 0.0
     """How low the nights were that raised it, on average."""
+    alarm_since: datetime | None = None
+    """When the loss seems to have begun."""
+    alarm_at: datetime | None = None
+    """When it was raised; what changed later did not cause it."""
+    alarm_last_good_at: datetime | None = None
+    """The last good night before it, where that can be told."""
     good_nights: int = 0
     """In a row, since the alarm."""
     is_provisional: bool = False

@@ -7,11 +7,27 @@ each load value, the OR of the event reasons, and how the GPUs were given back w
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Final, Self
 
 from gpumond.model.identity import GpuUuid, PciBusId, normalise_pci_bus_id
 from gpumond.model.reading import Reading
 from gpumond.model.topology import GpuProcess
+
+_EVENT_REASONS: Final = {
+    0x001: "idle",
+    0x002: "application clocks",
+    0x004: "power cap",
+    0x008: "hardware slowdown",
+    0x010: "sync boost",
+    0x020: "software thermal",
+    0x040: "hardware thermal",
+    0x080: "power brake",
+    0x100: "display clocks",
+}
+"""NVML's clocks event reasons."""
+
+_THROTTLING: Final = 0x008 | 0x020 | 0x040 | 0x080
+"""Those that say that something is wrong. A power cap alone is normal under load."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,3 +146,16 @@ class RunWatch:
     doubt: str = ""
     preemption: Preemption | None = None
     gpus: tuple[LoadSummary, ...] = field(default=())
+
+
+def event_reasons(mask: int) -> str:
+    """The names of the bits; bits without a name as a number."""
+    names = [name for bit, name in _EVENT_REASONS.items() if mask & bit]
+    rest = mask & ~sum(_EVENT_REASONS)
+    return ", ".join([*names, *([f"0x{rest:x}"] if rest else [])])
+
+
+def throttling_of(watch: RunWatch) -> str:
+    """Which GPUs were held back by heat or power during the run, and by what; empty for none."""
+    held = ((gpu.uuid, gpu.event_reasons & _THROTTLING) for gpu in watch.gpus)
+    return "; ".join(f"{uuid}: {event_reasons(mask)}" for uuid, mask in held if mask)

@@ -1,10 +1,10 @@
 """What counts as a change of the inputs, how bad a change is, and what could not be read."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from gpumond.judge.attribution import NOTHING_CHANGED, blamed, sentence_of
+from gpumond.judge.attribution import NOTHING_CHANGED, blamed, cause_of, sentence_of
 from gpumond.judge.fingerprint import (
     InputGroup,
     carried,
@@ -58,6 +58,31 @@ def test_only_what_both_know_can_change():
     assert changed_keys({"a": "1"}, {"a": "1"}) == ()
 
 
+@pytest.mark.parametrize(
+    "key", ["NCCL_ALGO", "env.NCCL_ALGO", "env.RCCL_MSCCL_ENABLE", "HSA_NO_SCRATCH_RECLAIM"]
+)
+def test_a_variable_that_is_not_there_is_not_set(key):
+    """What is most often set by hand, and then forgotten."""
+    without, with_it = {"driver": "580"}, {"driver": "580", key: "1"}
+    (is_set,) = changes_between(without, carried(without, with_it), AT)
+    assert str(is_set) == f"{key} none -> 1"
+    (is_unset,) = changes_between(with_it, carried(with_it, without), AT)
+    assert str(is_unset) == f"{key} 1 -> none"
+
+
+@pytest.mark.parametrize("key", ["nccl", "nccl_version", "NCCL_VERSION", "power_limit"])
+def test_any_other_key_that_is_not_there_was_not_recorded(key):
+    without, with_it = {"driver": "580"}, {"driver": "580", key: "1"}
+    assert changes_between(without, carried(without, with_it), AT) == ()
+    assert carried(with_it, without) == with_it
+
+
+def test_a_fingerprint_without_any_key_was_not_recorded():
+    known = {"driver": "580", "env.NCCL_ALGO": "Ring"}
+    assert carried(known, {}) == known
+    assert changed_keys({}, known) == ()
+
+
 @pytest.mark.parametrize("text", ["", " ", "unreadable", "Unknown", "N/A", "?"])
 def test_what_cannot_be_read_keeps_its_last_value(text):
     assert carried({"driver": "580"}, {"driver": text}) == {"driver": "580"}
@@ -106,3 +131,33 @@ def test_what_changed_long_before_or_after_is_not_blamed():
     found = blamed(changes, onset=AT, until=AT.replace(day=11))
     assert found == ()
     assert sentence_of(found) == NOTHING_CHANGED
+
+
+CHANGES = [
+    InputChange(AT + timedelta(days=day), key, "1", "2") for day, key in ((-9, "kernel"), (-3, "driver"))
+]
+
+
+@pytest.mark.parametrize(
+    ("last_good", "expected"),
+    [
+        (None, ("driver",)),  # not known: what changed within three and a half days
+        (-4, ("driver",)),
+        (-3, ()),  # the night with the new driver was a good one
+        (-10, ("driver", "kernel")),  # after a gap everything since then
+    ],
+)
+def test_only_what_changed_after_the_last_good_night_is_blamed(last_good, expected):
+    since = None if last_good is None else AT + timedelta(days=last_good)
+    found = blamed(CHANGES, onset=AT, until=AT, last_good_at=since)
+    assert tuple(change.key for change in found) == expected
+
+
+def test_what_a_history_says_beside_its_fingerprint_is_named_where_that_is_silent():
+    beside, hashed = InputChange(AT, "topology.links", "18", "17"), InputChange(AT, "topology_hash", "a", "b")
+    assert cause_of([beside]) == ("topology.links",)
+    assert cause_of([beside, hashed]) == ("topology_hash",)
+    assert (
+        sentence_of([beside], ["CPU load 0.9 a core"])
+        == "changed: topology.links 18 -> 17, CPU load 0.9 a core"
+    )

@@ -68,8 +68,11 @@ def test_placements_and_repeats_that_differ():
         ("P2P", "SHM", TransportChange.SLOWER),
         ("P2P", "P2P SHM", TransportChange.SLOWER),
         ('{"P2P": 24}', '{"NET/Socket": 2}', TransportChange.SLOWER),
-        ("NVLS P2P", "P2P", TransportChange.OTHER),
-        ("SHM", "P2P", TransportChange.OTHER),
+        ("NVLS P2P", "P2P", TransportChange.SLOWER),
+        ("SHM", "P2P", TransportChange.FASTER),
+        ("P2P", "NVLS P2P", TransportChange.FASTER),
+        ("NVLS P2P", "P2P SHM", TransportChange.SLOWER),
+        ("NVLS", "ring", TransportChange.OTHER),
         ("ring", "tree", TransportChange.OTHER),
     ],
 )
