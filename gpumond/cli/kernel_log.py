@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from gpumond import codec
 from gpumond.assembly import journal_command
 from gpumond.cli.options import add_config_option, load_config
-from gpumond.cli.paste import read_text
+from gpumond.cli.paste import STANDARD_INPUT, read_text
 from gpumond.clock import Clock, SystemClock
 from gpumond.config.schema import Config
 from gpumond.errors import ExitCode, NotEvaluatedError, StoreError
@@ -60,7 +60,11 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(codec.encode(KernelLogDocument(source, tallies, gpus), indent=1).decode())
     else:
-        print(printable("\n".join(_text(source, tallies, gpus))))
+        print(
+            printable(
+                "\n".join(_text("standard input" if source == STANDARD_INPUT else source, tallies, gpus))
+            )
+        )
     return ExitCode.HEALTHY
 
 

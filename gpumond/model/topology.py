@@ -178,6 +178,10 @@ class Gpu:
     """AMD: `SPX`, `CPX`, ...: how many GPUs one board shows itself as."""
     memory_partition: Reading[str] = NOT_SUPPORTED
     """AMD: `NPS1`, `NPS4`, ..."""
+    power_limit_watts: Reading[float] = NOT_SUPPORTED
+    """What the driver enforces, after all who may set a limit."""
+    sm_clock_limit_hertz: Reading[int] = NOT_SUPPORTED
+    """The applications clock. A clock that is locked otherwise shows in what a run is watched at only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +238,10 @@ class Host:
     cuda_version: Reading[str]
     is_virtual: Reading[bool]
     rocm_version: Reading[str] = NOT_SUPPORTED
+    cpuset: Reading[str] = NOT_SUPPORTED
+    """The CPUs and memory nodes that the process that looked was allowed to use."""
+    container_devices: Reading[str] = NOT_SUPPORTED
+    """The GPUs that its container was given, in the container runtime's words; empty outside of one."""
     acs_redirects: Reading[tuple[PciBusId, ...]] = NOT_SUPPORTED
     """The bridges above the GPUs whose Access Control Services send P2P up to the root; only root may read that."""
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from gpumond.model.identity import PciBusId
 from gpumond.model.reading import NOT_SUPPORTED, Reading, Value
 from gpumond.probe.acs import read_redirects
+from gpumond.probe.confinement import read_container_devices, read_cpuset
 from gpumond.probe.lists import members_of_list
 from gpumond.probe.sysfs import PciInventory, text_of
 
@@ -27,6 +28,8 @@ class Surroundings:
     iommu: Reading[str]
     is_virtual: Reading[bool]
     acs_redirects: Reading[tuple[PciBusId, ...]]
+    cpuset: Reading[str]
+    container_devices: Reading[str]
 
 
 def read(sysfs: Path, proc: Path, pci: PciInventory) -> Surroundings:
@@ -38,6 +41,8 @@ def read(sysfs: Path, proc: Path, pci: PciInventory) -> Surroundings:
         iommu=_iommu(pci),
         is_virtual=_is_virtual(sysfs, proc),
         acs_redirects=read_redirects(sysfs, pci),
+        cpuset=read_cpuset(proc),
+        container_devices=read_container_devices(os.environ),
     )
 
 

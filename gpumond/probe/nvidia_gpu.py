@@ -37,6 +37,10 @@ _ECC_VOLATILE = 0
 
 _NO_PERFORMANCE_STATE = 32
 
+_CLOCK_SM = 1
+_MILLIWATTS_PER_WATT = 1000
+_HERTZ_PER_MEGAHERTZ = 1_000_000
+
 
 @dataclass(frozen=True, slots=True)
 class OpenGpu:
@@ -129,6 +133,12 @@ def _read_facts(
         remapped_rows_failure=mapped(rows, itemgetter(1)),
         recovery_action=library.fields(handle, [_RECOVERY_ACTION])[_RECOVERY_ACTION],
         performance_state=then(ask("PerformanceState", convert=int), _unless_no_performance_state),
+        power_limit_watts=ask(
+            "EnforcedPowerLimit", convert=lambda milliwatts: milliwatts / _MILLIWATTS_PER_WATT
+        ),
+        sm_clock_limit_hertz=ask(
+            "ApplicationsClock", _CLOCK_SM, convert=lambda megahertz: int(megahertz) * _HERTZ_PER_MEGAHERTZ
+        ),
     )
 
 

@@ -101,4 +101,6 @@ def _host(around: host.Surroundings, report: DriverReport) -> Host:
         is_virtual=around.is_virtual,
         rocm_version=report.rocm_version,
         acs_redirects=around.acs_redirects,
+        cpuset=around.cpuset,
+        container_devices=around.container_devices,
     )

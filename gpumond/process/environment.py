@@ -14,7 +14,7 @@ from gpumond.errors import UsageError
 from gpumond.model.topology import Vendor
 
 BENCHMARK_INHERITED = ("PATH",)
-PROBE_INHERITED = ("PATH", "LD_LIBRARY_PATH", "ROCM_HOME", "ROCM_PATH")
+PROBE_INHERITED = ("PATH", "LD_LIBRARY_PATH", "ROCM_HOME", "ROCM_PATH", "NVIDIA_VISIBLE_DEVICES")
 """A probe loads the driver's own library, which some hosts have only on the loader's path, or below a ROCm of their own.
 """
 

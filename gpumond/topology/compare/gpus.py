@@ -177,8 +177,8 @@ def _numa(twin: Twin[Gpu], comparison: Comparison) -> Findings:
         what = f"it is attached to NUMA node {nodes[1]}, accepted is node {nodes[0]}"
         yield Finding(ChangeKind.NUMA_NODE, Level.WARNING, what, str(nodes[0]), str(nodes[1]))
         return
-    # Other CPUs online: the lists differ although nothing moved.
-    if comparison.before.host.cpu_count != comparison.after.host.cpu_count:
+    # Other CPUs online, or allowed: the lists differ although nothing moved.
+    if comparison.before.host.cpu_count != comparison.after.host.cpu_count or not comparison.is_same_cpuset:
         return
     lists = (
         ("CPUs", changed(before.cpu_affinity, after.cpu_affinity)),

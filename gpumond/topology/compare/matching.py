@@ -55,6 +55,15 @@ class Comparison:
         return self.before.host.boot_id == self.after.host.boot_id
 
     @property
+    def is_same_cpuset(self) -> bool:
+        return changed(self.before.host.cpuset, self.after.host.cpuset) is None
+
+    @property
+    def is_same_container(self) -> bool:
+        """Whether whoever looked was given the same GPUs to see."""
+        return changed(self.before.host.container_devices, self.after.host.container_devices) is None
+
+    @property
     def is_same_driver(self) -> bool:
         return changed(self.before.host.driver_version, self.after.host.driver_version) is None
 

@@ -28,12 +28,19 @@ _UNASKED = frozenset({UnreadableReason.ASLEEP, UnreadableReason.NOT_ASKED})
 def presence_changes(comparison: Comparison) -> Iterator[Change]:
     """What is there on one side only, GPUs first."""
     before, after = comparison.before, comparison.after
-    missing = [gpu for gpu in comparison.gpus.gone if silence_of(gpu, after) is None]
-    added = [gpu for gpu in comparison.gpus.new if silence_of(gpu, before) is None]
+    missing, added = unseen(comparison)
+    if not comparison.is_same_container:
+        return  # who looked was allowed to see something else: a matter of visibility
     yield from _gpus(missing, before, ChangeKind.GPU_MISSING)
     yield from _gpus(added, after, ChangeKind.GPU_ADDED)
     yield from _nics(comparison, _left(comparison.nics.gone, missing), before, ChangeKind.NIC_GONE)
     yield from _nics(comparison, _left(comparison.nics.new, added), after, ChangeKind.NIC_ADDED)
+
+
+def unseen(comparison: Comparison) -> tuple[list[Gpu], list[Gpu]]:
+    """The GPUs that are there only before, and only after; not those of which the other side says why it is silent."""
+    gone = [gpu for gpu in comparison.gpus.gone if silence_of(gpu, comparison.after) is None]
+    return gone, [gpu for gpu in comparison.gpus.new if silence_of(gpu, comparison.before) is None]
 
 
 def silence_of(gpu: Gpu, other: Snapshot) -> SilentGpu | None:

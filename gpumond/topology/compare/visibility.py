@@ -16,9 +16,11 @@ from gpumond.model.topology import Gpu, P2pCapability, Snapshot
 from gpumond.topology.compare.culprits import HOST, SEVERAL, all_of, gpu_names
 from gpumond.topology.compare.matching import Comparison, PairTwin, Twin, changed
 from gpumond.topology.compare.nvlinks import links_of
-from gpumond.topology.compare.presence import is_unasked, silence_of
+from gpumond.topology.compare.presence import is_unasked, silence_of, unseen
 
 NOT_SUPPORTED_CAUSE = "not_supported"
+CONTAINER_CAUSE = "other_container"
+"""The probe was given other GPUs than when the state was accepted."""
 _ITSELF = "the GPU itself"
 
 _ON_PURPOSE = frozenset({UnreadableReason.NOT_ASKED, UnreadableReason.ASLEEP})
@@ -41,6 +43,10 @@ def visibility_changes(comparison: Comparison) -> Iterator[Change]:
         if silent is not None and not is_unasked(silent):
             names[gpu.uuid] = f"GPU {gpu.pci_bus_id}"
             lost[gpu.uuid, silent.cause.reason.value].add(_ITSELF)
+    if not comparison.is_same_container:
+        for gpu in unseen(comparison)[0]:
+            names[gpu.uuid] = f"GPU {gpu.pci_bus_id}"
+            lost[gpu.uuid, CONTAINER_CAUSE].add(_ITSELF)
     yield from _changes(lost, names)
 
 

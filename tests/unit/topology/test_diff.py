@@ -277,6 +277,7 @@ FALSE_ALARMS = [
     ("index and minor number moved (tensorflow#32881)", HGX, [], [gpu(index=lambda it: 7 - it.index, minor_number=lambda it: Value(7 - it.index)), reboot()]),
     ("GPUs listed in another order", HGX, [], [lambda it: replace(it, gpus=it.gpus[::-1], pairs=it.pairs[::-1], nics=it.nics[::-1])]),
     ("more CPUs online: affinity lists differ", HGX, [], [host(cpu_count=64), gpu(cpu_affinity=Value("0-7"))]),
+    ("another cpuset: affinity lists differ (rapidsai/dask-cuda#1358)", HGX, [host(cpuset=Value("CPUs 0-127"))], [host(cpuset=Value("CPUs 0-7")), gpu(cpu_affinity=Value("0-7"))]),
     ("a sleeping GPU", HGX, [], [asleep]),
     ("counters grew", HGX, [], [gpu(ecc_errors=Value({"corrected": 99, "uncorrected": 0})), links(0, errors=Value({"replay": 12}))]),
     ("counters were not asked", HGX, [], [links(0, errors=Unreadable(UnreadableReason.NOT_ASKED))]),
@@ -307,6 +308,16 @@ def test_a_new_driver_may_give_out_fabric_identities_anew():
     accepted = snapshot_of(HGX)
     current = edited(accepted, host(driver_version=Value("590.1")), fabric(clique_id=9))
     assert facts(diff(accepted, current)) == [("driver", "info", "host")]
+
+
+def test_a_container_with_fewer_gpus_has_lost_sight_of_them_and_no_gpu():
+    given = [host(container_devices=Value(which), cpuset=Value(which)) for which in ("all", "0,1,2,3")]
+    accepted = edited(snapshot_of(HGX), given[0])
+    current = edited(accepted, without_gpus(4, 5, 6, 7), given[1])
+    assert facts(diff(accepted, current)) == [("visibility_lost", "warning", "readings")] * 4
+    assert diff(current, accepted) == ()
+    lost = edited(accepted, without_gpus(4), host(cpuset=Value("CPUs 0-7")))
+    assert facts(diff(accepted, lost)) == [("gpu_missing", "critical", "gpu")]
 
 
 def test_what_was_accepted_bad_is_not_told_again():
