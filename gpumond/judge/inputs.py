@@ -1,7 +1,7 @@
 """The fingerprint of a run: every input that gpumond records and that may move its numbers, as text by key. Pure.
 
-Transport and algorithm are results and are not here; neither are power and clock limits, which no snapshot holds yet.
-What could not be read is empty: the judge keeps its last known value.
+Transport and algorithm are results and are not here. What could not be read is empty: the judge keeps its
+last known value.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ _PER_RUN: Final = frozenset({"NCCL_DEBUG_FILE", "NCCL_CONF_FILE"})
 """Hold the directory of the run: as inputs they would make every night a changed host."""
 _UNKNOWN: Final = "?"
 _DIGEST_DIGITS: Final = 16
+
+_Readable = Reading[str] | Reading[bool] | Reading[int] | Reading[float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,8 @@ def _gpu_inputs(snapshot: Snapshot, members: Iterable[GpuUuid]) -> dict[str, str
         "persistence_mode": _each(gpus, lambda gpu: gpu.persistence_mode),
         "compute_partition": _each(gpus, lambda gpu: gpu.compute_partition),
         "memory_partition": _each(gpus, lambda gpu: gpu.memory_partition),
+        "power_limit": _each(gpus, lambda gpu: gpu.power_limit_watts),
+        "clock_limit": _each(gpus, lambda gpu: gpu.sm_clock_limit_hertz),
         "topology_hash": _topology_hash(snapshot, frozenset(uuids)),
     }
 
@@ -101,7 +105,7 @@ def _topology_hash(snapshot: Snapshot, members: frozenset[GpuUuid]) -> str:
     return hashlib.sha256(repr(facts).encode()).hexdigest()[:_DIGEST_DIGITS]
 
 
-def _each(gpus: Iterable[Gpu], read: Callable[[Gpu], Reading[str] | Reading[bool]]) -> str:
+def _each(gpus: Iterable[Gpu], read: Callable[[Gpu], _Readable]) -> str:
     """One word where all have the same, else a word for each GPU; empty where one cannot be read."""
     texts = [_text(read(gpu)) for gpu in gpus]
     if not texts or "" in texts:
@@ -109,7 +113,7 @@ def _each(gpus: Iterable[Gpu], read: Callable[[Gpu], Reading[str] | Reading[bool
     return texts[0] if len(set(texts)) == 1 else ",".join(texts)
 
 
-def _text(reading: Reading[str] | Reading[bool] | Reading[int]) -> str:
+def _text(reading: _Readable) -> str:
     match reading:
         case Value(value):
             return str(value)

@@ -27,6 +27,9 @@ from gpumond.simulate.world import Scenario, ScenarioFabric, ScenarioGpu, Scenar
 FABRIC_IN_PROGRESS = 2
 BUSY_MEMORY_BYTES = 925_696_000
 BUSY_POWER_MILLIWATTS = 690_195
+POWER_LIMIT_MILLIWATTS = 700_000
+SM_CLOCK_LIMIT_MEGAHERTZ = 1980
+"""Limits of an H200 (captures/h200x2); every made-up GPU has them."""
 """What one CUDA process with a small matrix held and drew (capture of the busy pair)."""
 
 

@@ -16,7 +16,7 @@ from gpumond.model.topology import NvLinkRemote, P2pCapability, P2pStatus, PathL
 from gpumond.probe.lists import members_of_list
 from gpumond.probe.nvml_codes import NvmlStatus
 from gpumond.simulate.faults import Fault, GpuLost
-from gpumond.simulate.hardware import struck
+from gpumond.simulate.hardware import POWER_LIMIT_MILLIWATTS, SM_CLOCK_LIMIT_MEGAHERTZ, struck
 from gpumond.simulate.nvml_calls import HANDLE_CALLS, branch_of
 from gpumond.simulate.nvml_faults import Status, fault_status, struck_calls
 from gpumond.simulate.world import (
@@ -29,6 +29,7 @@ from gpumond.simulate.world import (
 )
 
 OK = 0
+_CLOCK_SM = 1
 SYSTEM = "-"
 
 UNSIGNED = 1
@@ -242,6 +243,8 @@ def _modes(host: ScenarioHost, number: int, gpu: ScenarioGpu) -> Iterator[Answer
     yield _ok("nvmlDeviceGetPerformanceState", number, 0)
     yield _ok("nvmlDeviceGetVirtualizationMode", number, int(host.is_virtual))
     yield _ok("nvmlDeviceGetPowerUsage", number, gpu.power_milliwatts)
+    yield _ok("nvmlDeviceGetEnforcedPowerLimit", number, POWER_LIMIT_MILLIWATTS)
+    yield _ok("nvmlDeviceGetApplicationsClock", f"{number}/{_CLOCK_SM}", SM_CLOCK_LIMIT_MEGAHERTZ)
     yield _ok("nvmlDeviceGetTemperature", f"{number}/0", model.temperature_celsius)
     for kind, clock in enumerate(model.clocks_mhz):
         yield _ok("nvmlDeviceGetClockInfo", f"{number}/{kind}", clock)

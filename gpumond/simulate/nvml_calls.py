@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 _ALWAYS = (
+    "nvmlDeviceGetApplicationsClock",
     "nvmlDeviceGetBoardPartNumber",
     "nvmlDeviceGetBrand",
     "nvmlDeviceGetClockInfo",

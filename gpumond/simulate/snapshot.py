@@ -35,7 +35,7 @@ from gpumond.probe.readings import mapped, or_else, then
 from gpumond.probe.report import DriverReport
 from gpumond.simulate import amd_snapshot
 from gpumond.simulate.driver import Driver
-from gpumond.simulate.hardware import struck
+from gpumond.simulate.hardware import POWER_LIMIT_MILLIWATTS, SM_CLOCK_LIMIT_MEGAHERTZ, struck
 from gpumond.simulate.nvml_answers import PROCESS_CALLS, mask_words
 from gpumond.simulate.wiring import path_level
 from gpumond.simulate.world import (
@@ -213,6 +213,8 @@ def _gpu(world: Scenario, driver: Driver, number: int, *, with_errors: bool) -> 
         remapped_rows_failure=rows,
         recovery_action=driver.ask_field(number, driver.recovery_action(number)),
         performance_state=ask("PerformanceState", 0),
+        power_limit_watts=ask("EnforcedPowerLimit", POWER_LIMIT_MILLIWATTS / 1000),
+        sm_clock_limit_hertz=ask("ApplicationsClock", SM_CLOCK_LIMIT_MEGAHERTZ * 1_000_000),
     )
 
 

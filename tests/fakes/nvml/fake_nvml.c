@@ -326,6 +326,7 @@ GPU_MODE(nvmlDeviceGetEccMode)
 
 GPU_NUMBER_OF(nvmlDeviceGetTemperature, unsigned int, unsigned int)
 GPU_NUMBER_OF(nvmlDeviceGetClockInfo, unsigned int, unsigned int)
+GPU_NUMBER_OF(nvmlDeviceGetApplicationsClock, unsigned int, unsigned int)
 
 /* ---- Handles ---------------------------------------------------------------------------------------------------- */
 

@@ -1,8 +1,6 @@
 """What `gpumond history ID` says of the watch."""
 
-import pytest
-
-from gpumond.cli.watch_text import event_reasons, watch_facts
+from gpumond.cli.watch_text import watch_facts
 from gpumond.model.watch import ForeignProcess, LoadSummary, Preemption, RunWatch, Spread
 
 LOAD = LoadSummary(
@@ -37,11 +35,3 @@ def test_a_preempted_run_names_who_came_and_how_long_it_took():
     facts = dict(watch_facts(RunWatch(9, 0.1, 0.0, preemption=Preemption((foreign,), 0.02, 0.31, None))))
     assert facts["foreign"] == "pid 4711 python (compute) on GPU-a"
     assert facts["given back"] == "SIGKILL sent after 0.02 s, none of ours left after 0.31 s"
-
-
-@pytest.mark.parametrize(
-    ("mask", "words"),
-    [(0x1, "idle"), (0x24, "power cap, software thermal"), (0x1000, "0x1000"), (0x1001, "idle, 0x1000")],
-)
-def test_reasons_have_names_and_unknown_bits_are_kept(mask, words):
-    assert event_reasons(mask) == words

@@ -11,7 +11,7 @@ from gpumond.judge.stored_run import is_measured, observation_of
 from gpumond.model.reading import NOT_SUPPORTED, Unreadable, UnreadableReason, Value
 from gpumond.model.run import TAINTED, Verdict
 from gpumond.model.topology import Vendor
-from gpumond.model.watch import RunWatch
+from gpumond.model.watch import LoadSummary, RunWatch
 from gpumond.process.environment import benchmark_environment
 
 HOST = HostInputs("ro quiet", "0123456789abcdef", {"/etc/nccl.conf": "absent"})
@@ -46,6 +46,8 @@ def test_everything_that_may_move_a_number_is_in_it():
         "persistence_mode": "True",
         "compute_partition": "not supported",
         "memory_partition": "not supported",
+        "power_limit": "not supported",
+        "clock_limit": "not supported",
         "topology_hash": "",
         "cmdline": "ro quiet",
         "conf./etc/nccl.conf": "absent",
@@ -149,6 +151,19 @@ def test_corrupt_data_is_known_even_where_no_row_tells_its_size():
 def test_a_verdict_of_the_judge_does_not_unmake_a_measurement():
     assert is_measured(replace(RUN, verdict=Verdict.NOT_EVALUATED, reason="disturbed"))
     assert is_measured(replace(RUN, verdict=Verdict.DEGRADED, reason="step"))
+
+
+def test_limits_are_inputs_a_gpu_each_where_they_differ():
+    limited = make_gpu("a", 1, power_limit_watts=Value(500.0), sm_clock_limit_hertz=Value(1_980_000_000))
+    full = make_gpu("b", 2, power_limit_watts=Value(700.0), sm_clock_limit_hertz=Value(1_980_000_000))
+    found = inputs(make_snapshot(gpus=(limited, full)))
+    assert (found["power_limit"], found["clock_limit"]) == ("500.0,700.0", "1980000000")
+
+
+def test_throttling_goes_with_the_observation():
+    hot = LoadSummary("GPU-a", 5, event_reasons=0x40)
+    watched = replace(RUN, watch=RunWatch(9, 0.1, 3.0, gpus=(hot,)))
+    assert observed(watched).throttled == "GPU-a: hardware thermal"
 
 
 def test_not_supported_is_an_answer():
