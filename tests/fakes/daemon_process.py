@@ -6,6 +6,7 @@ import http.client
 import json
 import os
 import signal
+import ssl
 import subprocess
 import sys
 import time
@@ -16,6 +17,36 @@ from prometheus_client.parser import text_string_to_metric_families
 
 READY_SECONDS_MAX = 60.0
 END_SECONDS_MAX = 30.0
+
+BASE_CONFIG = """
+[store]
+directory = "{directory}/state"
+min_free = "0"
+
+[log]
+format = "json"
+level = "debug"
+
+[web]
+listen_address = "127.0.0.1:0"
+
+[snapshot]
+interval = "1s"
+
+[benchmark]
+lock_file = "{directory}/run/gpu.lock"
+
+[guards]
+quiet_by_hand = "0s"
+inhibit_file = "{directory}/inhibit"
+"""
+
+
+def write_daemon_config(directory: Path, extra: str = "") -> Path:
+    """The configuration of a daemon that keeps everything in `directory`."""
+    path = directory / "config.toml"
+    path.write_text(BASE_CONFIG.format(directory=directory) + extra)
+    return path
 
 
 def wait_until(condition, *, seconds=30.0, what="the condition"):
@@ -50,6 +81,11 @@ class DaemonProcess:
 
     config: Path
     environment: dict[str, str] = field(default_factory=dict)
+    command: tuple[str, ...] = (sys.executable, "-m", "gpumond", "run", "--config")
+    """What the path of the configuration is appended to."""
+    client: ssl.SSLContext | None = None
+    """How to connect; None is plain text."""
+    headers: dict[str, str] = field(default_factory=dict)
     process: subprocess.Popen[bytes] | None = None
     port: int = 0
     log: Path | None = None
@@ -65,7 +101,7 @@ class DaemonProcess:
         with self.log.open("ab") as stream:
             self._offset = stream.tell()
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "gpumond", "run", "--config", str(self.config)],
+                [*self.command, str(self.config)],
                 stdout=stream,
                 stderr=stream,
                 env=os.environ | self.environment,
@@ -85,13 +121,18 @@ class DaemonProcess:
         return event["port"] if event else 0
 
     def get(self, path: str) -> tuple[int, str]:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        connection = self._connect()
         try:
-            connection.request("GET", path)
+            connection.request("GET", path, headers=self.headers)
             answer = connection.getresponse()
             return answer.status, answer.read().decode()
         finally:
             connection.close()
+
+    def _connect(self) -> http.client.HTTPConnection:
+        if self.client is None:
+            return http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        return http.client.HTTPSConnection("127.0.0.1", self.port, timeout=10, context=self.client)
 
     def samples(self) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
         """Every sample of /metrics; a series that is there twice fails."""

@@ -5,30 +5,9 @@ from __future__ import annotations
 import contextlib
 
 import pytest
-from daemon_process import DaemonProcess
-
-BASE = """
-[store]
-directory = "{directory}/state"
-min_free = "0"
-
-[log]
-format = "json"
-level = "debug"
-
-[web]
-listen_address = "127.0.0.1:0"
-
-[snapshot]
-interval = "1s"
-
-[benchmark]
-lock_file = "{directory}/run/gpu.lock"
-
-[guards]
-quiet_by_hand = "0s"
-inhibit_file = "{directory}/inhibit"
-"""
+from daemon_process import DaemonProcess, write_daemon_config
+from monitoring import Binaries
+from shipped import RELEASES
 
 
 @pytest.fixture
@@ -36,9 +15,7 @@ def write_config(tmp_path):
     """`write_config(extra)` -> path of a configuration file."""
 
     def write(extra=""):
-        path = tmp_path / "config.toml"
-        path.write_text(BASE.format(directory=tmp_path) + extra)
-        return path
+        return write_daemon_config(tmp_path, extra)
 
     return write
 
@@ -65,3 +42,12 @@ def end(daemon):
 @pytest.fixture
 def two_h200(two_h200_driver):
     return two_h200_driver
+
+
+@pytest.fixture(scope="module", params=RELEASES)
+def binaries(request):
+    """The programs of each release that is here."""
+    directory = RELEASES[request.param]
+    if not (directory / "prometheus").exists():
+        pytest.skip(f"no Prometheus in {directory}: tests/system/unpack-prometheus fetches one")
+    return Binaries(directory)

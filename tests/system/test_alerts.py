@@ -6,25 +6,14 @@ The installed one is that of the oldest Debian that is supported; tests/system/u
 import copy
 import json
 import re
-import subprocess
-import sys
 import time
-from pathlib import Path
 
 import pytest
-import yaml
 from daemon_process import wait_until
-from monitoring import Binaries, alertmanager, prometheus, webhook
+from monitoring import alertmanager, prometheus, webhook
+from shipped import ALERTMANAGER, DEPLOY, RULES, measure, scraping, shipped_alertmanager
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
-
-DEPLOY = Path(__file__).parents[2] / "deploy"
-RULES = sorted((DEPLOY / "prometheus").glob("*.rules.yml"))
-ALERTMANAGER = DEPLOY / "alertmanager/alertmanager.yml"
-RELEASES = {
-    "installed": Path("/usr/bin"),
-    "trixie": Path("/var/cache/gpumond-tests/trixie/root/usr/bin"),
-}
 
 SWEEP = """
 [simulate]
@@ -36,14 +25,6 @@ name = "nightly"
 collectives = ["all_reduce", "alltoall"]
 min_size = "1GiB"
 """
-
-
-@pytest.fixture(scope="module", params=RELEASES)
-def binaries(request):
-    directory = RELEASES[request.param]
-    if not (directory / "prometheus").exists():
-        pytest.skip(f"no Prometheus in {directory}: tests/system/unpack-prometheus fetches one")
-    return Binaries(directory)
 
 
 # The files
@@ -146,17 +127,6 @@ CASES = [
 ]
 
 
-def shipped_alertmanager(port):
-    """As shipped, but it waits for nothing and sends to `port`."""
-    config = yaml.safe_load(ALERTMANAGER.read_text())
-    for route in (config["route"], *config["route"]["routes"]):
-        route |= {"group_wait": "0s", "group_interval": "1s"}
-    for receiver in config["receivers"]:
-        for hook in receiver.get("webhook_configs", []):
-            hook["url"] = hook["url"].replace(":9911", f":{port}")
-    return config
-
-
 @pytest.fixture(scope="module")
 def alone(binaries, tmp_path_factory):
     """An Alertmanager that nobody but the test speaks to."""
@@ -227,18 +197,6 @@ def scraped(binaries, write_config, daemons, tmp_path):
         yield server
 
 
-def measure(config):
-    """As a person would: the daemon measures, the command follows."""
-    command = [sys.executable, "-m", "gpumond", "sweep", "--config", str(config), "--quiet", "nightly"]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
-
-
-def scraping(daemon, **more):
-    """A configuration that scrapes `daemon` each second."""
-    job = {"job_name": "gpumond", "static_configs": [{"targets": [f"127.0.0.1:{daemon.port}"]}], **more}
-    return {"global": {"scrape_interval": "1s", "evaluation_interval": "1s"}, "scrape_configs": [job]}
-
-
 def boards():
     for path in sorted((DEPLOY / "grafana/dashboards").glob("*.json")):
         yield json.loads(path.read_text())
@@ -283,123 +241,3 @@ def faults_of_choices(server, board):
             yield f"{board['uid']}: nothing to choose for {variable['name']}"
     for annotation in board["annotations"]["list"]:
         server.get("/api/v1/query", query=filled(annotation["expr"]))
-
-
-# From a fault to the receiver
-
-
-def hasty_rules(directory):
-    """The rules as shipped, but nothing waits: `for` and `keep_firing_for` become a second."""
-    paths = []
-    for path in RULES:
-        rules = yaml.safe_load(path.read_text())
-        for rule in (rule for group in rules["groups"] for rule in group["rules"]):
-            rule |= {key: "1s" for key in ("for", "keep_firing_for") if key in rule}
-        paths.append(directory / path.name)
-        paths[-1].write_text(json.dumps(rules))
-    return [str(path) for path in paths]
-
-
-class Host:
-    """A simulated host whose faults change while its daemon runs."""
-
-    def __init__(self, path):
-        self.path = path
-        self.break_by()
-
-    def break_by(self, *faults):
-        lines = ['base = "hgx-h200-8"']
-        for fault in faults:
-            lines += ["[[faults]]", *(f"{key} = {value!r}".replace("'", '"') for key, value in fault.items())]
-        new = self.path.with_suffix(".new")
-        new.write_text("\n".join(lines))
-        new.replace(self.path)
-
-
-LINK = {"kind": "link_down", "gpu": 3, "link": 7}
-LOST = {"kind": "gpu_lost", "gpu": 5}
-CORRUPT = {"kind": "wrong_elements", "count": 12}
-
-
-@pytest.fixture
-def watched(binaries, write_config, daemons, tmp_path):
-    """(host, daemon, webhook): the whole chain, on loopback."""
-    host = Host(tmp_path / "host.toml")
-    config = write_config(SWEEP.format(scenario=host.path))
-    with webhook() as received:
-        daemon = daemons(config).start()
-        # After its restart it must be where Prometheus looks for it.
-        config.write_text(config.read_text().replace("127.0.0.1:0", f"127.0.0.1:{daemon.port}"))
-        assert measure(config).returncode == 0
-        # As prometheus.yml tells those who want to hear simulated hosts.
-        forget = {"source_labels": ["__name__"], "regex": "gpumond_simulated", "action": "drop"}
-        with alertmanager(binaries, tmp_path / "am", shipped_alertmanager(received.port)) as manager:
-            config = scraping(daemon, metric_relabel_configs=[forget]) | {
-                "rule_files": hasty_rules(tmp_path),
-                "alerting": {
-                    "alertmanagers": [{"static_configs": [{"targets": [f"127.0.0.1:{manager.port}"]}]}]
-                },
-            }
-            with prometheus(binaries, tmp_path / "prom", config) as server:
-                yield host, daemon, received, server
-
-
-def scrapes_that_succeed(server):
-    """In the last four seconds."""
-    (sample,) = server.get("/api/v1/query", query="sum_over_time(up[4s])")["data"]["result"]
-    return float(sample["value"][1])
-
-
-class Times:
-    """From a fault to the webhook, printed for docs/results.md (`pytest -s`)."""
-
-    def __init__(self, received):
-        self.received = received
-        self.begin = time.monotonic()
-
-    def fault(self):
-        self.begin = time.monotonic()
-
-    def notice(self, name, status="firing", **labels):
-        found = self.received.wait_for(name, status, **labels)
-        after = self.received.started + found.after_seconds - self.begin
-        print(f"{name} {status}: {after:.1f} s after the fault", file=sys.stderr)
-        return found
-
-
-def test_from_a_fault_to_the_receiver_and_no_restart_resolves_anything(watched):
-    host, daemon, received, server = watched
-    times = Times(received)
-    assert times.notice("GpumondWatchdog").receiver == "deadman"
-
-    times.fault()
-    host.break_by(LINK)
-    assert times.notice("GpumondLinkDown", kind="nvlink_down").receiver == "page"
-
-    times.fault()  # with the sweep that finds it
-    host.break_by(LINK, CORRUPT)
-    assert measure(daemon.config).returncode == 1
-    wrong = times.notice("GpumondWrongResults", collective="all_reduce")
-    assert wrong.receiver == "page"
-    assert "12 wrong elements" in wrong.annotations["description"]
-
-    times.fault()
-    host.break_by(LINK, CORRUPT, LOST)
-    missing = times.notice("GpumondGpuMissing")
-    assert (missing.receiver, missing.labels["gpu"]) == ("page", "5")
-
-    # A crash, some failed scrapes, a start.
-    daemon.kill()
-    wait_until(lambda: scrapes_that_succeed(server) == 0, what="failed scrapes")
-    daemon.start()
-    wait_until(lambda: scrapes_that_succeed(server) > 2, what="scrapes")
-    time.sleep(5)  # a few evaluations, and a group interval of Alertmanager
-    for name in ("GpumondLinkDown", "GpumondWrongResults", "GpumondGpuMissing"):
-        assert not received.of(name, "resolved"), name
-
-    times.fault()
-    host.break_by()
-    assert measure(daemon.config).returncode == 0
-    for name in ("GpumondGpuMissing", "GpumondWrongResults", "GpumondLinkDown"):
-        times.notice(name, "resolved")
-    assert {notice.receiver for notice in received.notices} <= {"deadman", "page", "ticket"}
