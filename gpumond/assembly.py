@@ -205,8 +205,11 @@ def make_sweep_context(
     take_snapshot: Callable[[], Snapshot],
     quiet_log: QuietLog | None = None,
     own_job: str = "",
+    runs_cgroup: Path | None = None,
 ) -> SweepContext:
-    """`quiet_log` is the daemon's, which knows the last minutes; `own_job` is the Slurm job that this process is."""
+    """`quiet_log` is the daemon's, which knows the last minutes; `own_job` is the Slurm job that this process is;
+    `runs_cgroup` is the daemon's where one is delegated to it.
+    """
     return SweepContext(
         store=store,
         clock=clock,
@@ -220,6 +223,7 @@ def make_sweep_context(
         watch_for=partial(watch_command, config),
         quiet=_quiet_policy(config, quiet_log or QuietLog()),
         guards=make_guards(config, store=store, clock=clock, own_job=own_job),
+        runs_cgroup=runs_cgroup,
         own_job=own_job,
         allowed_processes=frozenset(config.guards.allowed_processes),
     )

@@ -52,7 +52,7 @@ from gpumond.store.sqlite import Store
 from gpumond.sweep.baselines import BaselineAction
 from gpumond.sweep.context import SweepContext, new_run_id
 from gpumond.sweep.plan import resolve_gpu_sets
-from gpumond.sweep.recovery import end_abandoned
+from gpumond.sweep.recovery import end_abandoned, take_over_cgroup
 from gpumond.sweep.service import RunnerFactory, SweepService
 from gpumond.sweep.specs import gpu_set_rules, sweep_specs
 from gpumond.systemd import Notifier
@@ -147,6 +147,7 @@ class Daemon:
             hold_lock(lock_file, purpose="daemon", clock=self._clock),
         ):
             self._store = store
+            self._runs_cgroup = take_over_cgroup(self._clock)
             self._monitor = TopologyMonitor(
                 launcher=launcher,
                 store=store,
@@ -307,6 +308,7 @@ class Daemon:
             clock=self._clock,
             take_snapshot=self._monitor.snapshot_for_sweep,
             quiet_log=self._quiet_log,
+            runs_cgroup=self._runs_cgroup,
         )
 
     def _runner_for(self, config: Config) -> RunnerFactory:

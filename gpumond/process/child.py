@@ -1,12 +1,13 @@
 """The trampoline: the first program of every supervised child; it prepares the process and becomes the real command.
 
-Run as `python -I -S child.py PARENT ENVIRONMENT_FD REPORT_FD UMASK FILE_BYTES_MAX -- COMMAND...`, by path and without
-`site`: no package is imported, so it starts in half the time of `-m gpumond.process.child` (25 against 45 ms) and does
+Run as `python -I -S child.py PARENT ENVIRONMENT_FD REPORT_FD CGROUP_FD UMASK FILE_BYTES_MAX -- COMMAND...`, by path and
+without `site`: no package is imported, so it starts in half the time of `-m gpumond.process.child` (25 against 45 ms) and does
 not depend on how gpumond was installed. It knows the standard library only, and of that what loads fast.
 
 It does what a threaded daemon must not do between fork and exec (engineering.md 2.3, rule 2):
 - SIGKILL when the parent ends. Linux means the *thread* that spawned: the supervisor stays in its thread for the whole
   life of the child, so that is right; a throw-away thread would kill it. Cleared by exec of a setuid program.
+- its own cgroup, where there is one to enter: before exec, so that nothing of the command is ever outside.
 - no core files (a core of a process with 8 x 140 GB mapped fills any disk), a limit on file sizes, a umask.
 - signals as a shell would give them: Python ignores SIGPIPE, and a thread that blocks SIGTERM hands that down.
 - GPUMOND_CHILD in the environment: pid, start time and boot. Whatever inherits it is recognised later, also after
@@ -31,10 +32,13 @@ MARKER = "GPUMOND_CHILD"
 
 
 def main(arguments: list[str]) -> int:
-    parent, environment_fd, report_fd, umask, file_bytes_max = (int(text) for text in arguments[:5])
-    command = arguments[6:]
+    numbers = [int(text) for text in arguments[:6]]
+    parent, environment_fd, report_fd, cgroup_fd, umask, file_bytes_max = numbers
+    command = arguments[7:]
     os.set_inheritable(report_fd, False)  # noqa: FBT003 - os has it positional
     _die_with(parent)
+    if cgroup_fd >= 0:
+        _enter(cgroup_fd)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if file_bytes_max >= 0:
         resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes_max, file_bytes_max))
@@ -80,6 +84,14 @@ def _die_with(parent: int) -> None:
     # The parent may have died before the line above: then nobody will ever send that signal.
     if os.getppid() != parent:
         sys.exit("the parent is gone")
+
+
+def _enter(cgroup_fd: int) -> None:
+    try:
+        os.write(cgroup_fd, b"0")
+        os.close(cgroup_fd)
+    except OSError as error:
+        sys.exit(f"cgroup.procs: {error.strerror}")
 
 
 def _reset_signals() -> None:

@@ -21,6 +21,8 @@ class Command:
     directory: Path
     pass_fds: tuple[int, ...] = ()
     umask: int = 0o077
+    cgroup: Path | None = None
+    """A cgroup to be made for the child and all that it starts, below one that is ours (cgroup.py)."""
 
     def __post_init__(self) -> None:
         if not self.argv:

@@ -6,8 +6,9 @@ A process that is gone may stay in a driver's list for a moment; one that took i
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 
-from gpumond.process import child
+from gpumond.process import cgroup, child
 from gpumond.process.procfs import ProcessStat, carries_marker, read_stat
 
 ANCESTORS_MAX = 64
@@ -19,12 +20,14 @@ class OwnProcesses:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._benchmark: tuple[int, int] | None = None
+        self._cgroup: Path | None = None
         self._known: dict[int, int] = {}
 
-    def add(self, pid: int, start_ticks: int) -> None:
-        """From now on this child, a session leader, is ours."""
+    def add(self, pid: int, start_ticks: int, cgroup: Path | None = None) -> None:
+        """From now on this child, a session leader, is ours, with whoever is in its `cgroup`."""
         with self._lock:
             self._benchmark = (pid, start_ticks)
+            self._cgroup = cgroup
             self._known[pid] = start_ticks
 
     @property
@@ -39,7 +42,7 @@ class OwnProcesses:
                 return pid in self._known
             if self._known.get(pid) == stat.start_ticks:
                 return True
-            is_ours = self._benchmark is not None and _belongs(stat, *self._benchmark)
+            is_ours = self._benchmark is not None and _belongs(stat, *self._benchmark, self._cgroup)
             if is_ours:
                 self._known[pid] = stat.start_ticks
             return is_ours
@@ -51,10 +54,14 @@ def name_of(pid: int) -> str:
     return stat.name if stat is not None else ""
 
 
-def _belongs(stat: ProcessStat, benchmark: int, start_ticks: int) -> bool:
-    """By session, by descent, or by the mark in its environment: a launcher's daemon starts ranks outside both."""
+def _belongs(stat: ProcessStat, benchmark: int, start_ticks: int, directory: Path | None) -> bool:
+    """By cgroup, by session, by descent, or by the mark in its environment: a launcher's daemon starts ranks outside
+    all but the first and the last.
+    """
     if stat.start_ticks < start_ticks:
         return False
+    if directory is not None and stat.pid in cgroup.members(directory):
+        return True
     leader = read_stat(benchmark)
     if leader is not None and leader.start_ticks == start_ticks and stat.session == benchmark:
         return True

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from gpumond.clock import Clock
 from gpumond.model.run import Cause
-from gpumond.process import child, explain
+from gpumond.process import cgroup, child, explain
 from gpumond.process.cancellation import Cancellation
 from gpumond.process.command import Limits, ProcessResult
 from gpumond.process.leftovers import KillReport, kill_leftover, living_family, signal_all
@@ -41,7 +41,9 @@ EVIDENCE_CAUSES = frozenset({Cause.NO_FIRST_ROW, Cause.ROW_STALLED, Cause.TOTAL_
 
 @dataclass(frozen=True, slots=True)
 class StartedChild:
-    """A child that is not reaped yet, and our ends of its pipes. `stderr_fd` is None where stdout carries both."""
+    """A child that is not reaped yet, and our ends of its pipes. `stderr_fd` is None where stdout carries both, `cgroup`
+    where it has none of its own.
+    """
 
     pid: int
     start_ticks: int
@@ -49,6 +51,7 @@ class StartedChild:
     report_fd: int
     stdout_fd: int
     stderr_fd: int | None
+    cgroup: Path | None = None
 
 
 class Stage(Enum):
@@ -222,6 +225,8 @@ class Supervision:
         self._enter(Stage.TERMINATING, grace_seconds)
 
     def _kill(self) -> None:
+        if self._child.cgroup is not None:
+            cgroup.kill(self._child.cgroup)
         self._signal_group(signal.SIGKILL)
         self._enter(Stage.KILLED, self._limits.lost_seconds)
         self._look_at_family()
@@ -247,6 +252,7 @@ class Supervision:
             clock=self._clock,
             wait_seconds=self._limits.lost_seconds,
             known=self._family,
+            cgroup=self._child.cgroup,
         )
         self._cleared_at = self._clock.monotonic()
         if self._leftovers.remaining:
@@ -264,7 +270,9 @@ class Supervision:
             os.killpg(self._child.pid, number)
 
     def _look_at_family(self) -> None:
-        self._family = living_family(self._child.pid, self._child.start_ticks, self._family)
+        self._family = living_family(
+            self._child.pid, self._child.start_ticks, self._family, self._child.cgroup
+        )
 
     def _take_evidence(self) -> None:
         self._evidence = read_thread_states(stat.pid for stat in self._family)

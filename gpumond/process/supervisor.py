@@ -6,7 +6,7 @@ never wait for each other. asyncio cannot do this: its `wait()` hangs after `kil
 (engineering.md 2.2).
 
 Invariants: whatever happens, an exception of a callback included, no descendant is left that a signal can end; memory
-is bounded; nothing waits for ever. What survives SIGKILL is reported as LOST, with what its threads hang in, and left
+is bounded; nothing waits for ever. A cgroup made for a run is gone with it. What survives SIGKILL is reported as LOST, with what its threads hang in, and left
 alone. It refuses to know what a row is, and never retries.
 """
 
@@ -16,16 +16,18 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import IO
 
 from gpumond.clock import Clock
+from gpumond.errors import HostError
 from gpumond.model.run import Cause
-from gpumond.process import child, explain
+from gpumond.process import cgroup, child, explain
 from gpumond.process.cancellation import Cancellation
 from gpumond.process.command import Command, Limits, ProcessResult
-from gpumond.process.leftovers import KillReport, family_is_alive, kill_leftover
+from gpumond.process.leftovers import KillReport, family_is_alive, kill_all_in, kill_leftover
 from gpumond.process.procfs import ThreadState, process_is_alive, read_stat
 from gpumond.process.supervision import StartedChild, Supervision
 
@@ -37,6 +39,7 @@ __all__ = [
     "ProcessResult",
     "ThreadState",
     "family_is_alive",
+    "kill_all_in",
     "kill_leftover",
     "process_is_alive",
     "run",
@@ -74,7 +77,7 @@ def run(
     with ExitStack() as stack:
         try:
             process, started = _start(command, limits, merge_stderr=merge_stderr, stack=stack)
-        except (OSError, ValueError, subprocess.SubprocessError) as error:
+        except (OSError, ValueError, HostError, subprocess.SubprocessError) as error:
             return _without_process(Cause.NOT_STARTED, _why_not_started(command, error))
         supervision = Supervision(
             started,
@@ -88,7 +91,13 @@ def run(
         try:
             supervision.watch()
         except BaseException:
-            kill_leftover(started.pid, started.start_ticks, clock=clock, wait_seconds=ABANDON_SECONDS)
+            kill_leftover(
+                started.pid,
+                started.start_ticks,
+                clock=clock,
+                wait_seconds=ABANDON_SECONDS,
+                cgroup=started.cgroup,
+            )
             _reap(process)
             raise
         exit_status, cpu_seconds = _reap(process)
@@ -104,6 +113,8 @@ def _without_process(cause: Cause, detail: str) -> ProcessResult:
 
 
 def _why_not_started(command: Command, error: Exception) -> str:
+    if isinstance(error, HostError):
+        return f"{error.message}; {error.hint}"
     if isinstance(error, FileNotFoundError | PermissionError) and error.filename == sys.executable:
         return explain.broken_trampoline(str(error))
     if isinstance(error, OSError) and error.errno:
@@ -120,27 +131,48 @@ def _start(
     """Start the trampoline. What must be closed at the end of the run goes on `stack`."""
     report_fd, report_write_fd = os.pipe2(os.O_CLOEXEC)
     stack.callback(os.close, report_fd)
-    with os.fdopen(report_write_fd, "wb"), _environment_file(command.environment) as environment:
+    with (
+        os.fdopen(report_write_fd, "wb"),
+        _environment_file(command.environment) as environment,
+        _cgroup_entrance(command, stack) as cgroup_fd,
+    ):
+        descriptors = (environment.fileno(), report_write_fd, cgroup_fd)
         process = subprocess.Popen(
-            _trampoline(command, limits, environment.fileno(), report_write_fd),
+            _trampoline(command, limits, descriptors),
             env=_trampoline_environment(),
             cwd=command.directory,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT if merge_stderr else subprocess.PIPE,
             start_new_session=True,
-            pass_fds=(environment.fileno(), report_write_fd, *command.pass_fds),
+            pass_fds=(*(fd for fd in descriptors if fd >= 0), *command.pass_fds),
             bufsize=0,
         )
     try:
-        return process, _describe(process, report_fd, stack)
+        return process, _describe(process, command.cgroup, report_fd, stack)
     except OSError:
         process.kill()
         process.wait()
         raise
 
 
-def _describe(process: subprocess.Popen[bytes], report_fd: int, stack: ExitStack) -> StartedChild:
+@contextmanager
+def _cgroup_entrance(command: Command, stack: ExitStack) -> Iterator[int]:
+    """A descriptor for the trampoline to enter the cgroup of the run, -1 where it gets none."""
+    if command.cgroup is None:
+        yield -1
+        return
+    descriptor = cgroup.create(command.cgroup)
+    stack.callback(cgroup.remove, command.cgroup)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _describe(
+    process: subprocess.Popen[bytes], directory: Path | None, report_fd: int, stack: ExitStack
+) -> StartedChild:
     for stream in (process.stdout, process.stderr):
         if stream is not None:
             stack.callback(stream.close)
@@ -156,12 +188,14 @@ def _describe(process: subprocess.Popen[bytes], report_fd: int, stack: ExitStack
         report_fd=report_fd,
         stdout_fd=process.stdout.fileno(),
         stderr_fd=process.stderr.fileno() if process.stderr else None,
+        cgroup=directory,
     )
 
 
-def _trampoline(command: Command, limits: Limits, environment_fd: int, report_fd: int) -> list[str]:
+def _trampoline(command: Command, limits: Limits, descriptors: Sequence[int]) -> list[str]:
+    """`descriptors`: of the environment, of the report, and of the cgroup, or -1."""
     file_bytes_max = -1 if limits.file_bytes_max is None else limits.file_bytes_max
-    numbers = (os.getpid(), environment_fd, report_fd, command.umask, file_bytes_max)
+    numbers = (os.getpid(), *descriptors, command.umask, file_bytes_max)
     options = [str(number) for number in numbers]
     return [sys.executable, "-I", "-S", child.__file__, *options, "--", *command.argv]
 

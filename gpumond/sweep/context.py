@@ -50,6 +50,8 @@ class SweepContext:
     quiet: QuietPolicy
     guards: tuple[Guard, ...] = ()
     """Besides the lock, the process lists and the quiet, which are not a matter of configuration."""
+    runs_cgroup: Path | None = None
+    """Where each benchmark gets a cgroup of its own; None where no cgroup is ours."""
     own_job: str = ""
     """The Slurm job that this process is, empty where it is none. A job has nobody's memory of the last minutes."""
     allowed_processes: frozenset[str] = field(default=frozenset())

@@ -139,14 +139,16 @@ class Executor:
                 self._publish(run, row)
             return bool(rows)
 
+        cgroup = context.runs_cgroup / run.id if context.runs_cgroup else None
+
         def on_start(pid: int, start_ticks: int) -> None:
-            self._own.add(pid, start_ticks)
+            self._own.add(pid, start_ticks, cgroup)
             context.store.set_run_process(run.id, pid=pid, start_ticks=start_ticks)
 
         limits = limits_of(step)
         with self._watch.observed_by(observer):
             result = supervise(
-                Command(run.command, run.environment, directory, pass_fds=(self._lock.fd,)),
+                Command(run.command, run.environment, directory, pass_fds=(self._lock.fd,), cgroup=cgroup),
                 Limits(
                     total_seconds=limits.total_seconds,
                     first_row_seconds=limits.first_row_seconds,

@@ -10,15 +10,31 @@ from dataclasses import replace
 from pathlib import Path
 
 from gpumond.clock import Clock
+from gpumond.errors import HostError
 from gpumond.guards.lock import holder_of
 from gpumond.log import get_logger
 from gpumond.model.run import Cause, Run, SweepOutcome, Verdict
-from gpumond.process.supervisor import kill_leftover
+from gpumond.process import cgroup
+from gpumond.process.supervisor import kill_all_in, kill_leftover
 from gpumond.store.sqlite import Store
 
 log = get_logger("sweep")
 
 ABORTED_DETAIL = "gpumond ended while this ran"
+
+
+def take_over_cgroup(clock: Clock) -> Path | None:
+    """Where benchmarks get cgroups of their own, empty of what a dead daemon left there; None where none is ours."""
+    try:
+        runs = cgroup.claim()
+    except HostError as error:
+        log.warning("cgroup_not_used", error=error.message, hint=error.hint)
+        return None
+    if runs is not None:
+        report = kill_all_in(runs, clock=clock)
+        killed, remaining = list(report.killed), list(report.remaining)
+        log.info("cgroup_used", directory=str(runs), killed=killed, remaining=remaining)
+    return runs
 
 
 def end_abandoned(store: Store, lock_file: Path, clock: Clock) -> int:

@@ -71,6 +71,7 @@ def supervise(tmp_path, clock) -> Callable[..., ProcessResult]:
             {"PATH": PATH} if environment is None else environment,
             directory or tmp_path,
             pass_fds=options.pop("pass_fds", ()),
+            cgroup=options.pop("cgroup", None),
         )
         return run(command, limits or Limits(total_seconds=20), clock=clock, **options)
 

@@ -275,7 +275,7 @@ def test_a_trampoline_whose_parent_is_gone_does_not_start_anything(tmp_path):
     environment = (tmp_path / "environment").open("w+b")
     with environment, os.fdopen(read_fd, "rb") as report:
         stranger = str(os.getpid() + 1)
-        numbers = [stranger, str(environment.fileno()), str(write_fd), "63", "-1"]
+        numbers = [stranger, str(environment.fileno()), str(write_fd), "-1", "63", "-1"]
         result = subprocess.run(
             [sys.executable, "-I", "-S", child.__file__, *numbers, "--", "touch", str(tmp_path / "started")],
             pass_fds=(environment.fileno(), write_fd),
@@ -292,7 +292,7 @@ def test_a_report_of_a_failed_exec_holds_its_errno(tmp_path):
     read_fd, write_fd = os.pipe()
     environment = (tmp_path / "environment").open("w+b")
     with environment, os.fdopen(read_fd, "rb") as report:
-        numbers = [str(os.getpid()), str(environment.fileno()), str(write_fd), "63", "-1"]
+        numbers = [str(os.getpid()), str(environment.fileno()), str(write_fd), "-1", "63", "-1"]
         result = subprocess.run(
             [sys.executable, "-I", "-S", child.__file__, *numbers, "--", str(tmp_path)],
             pass_fds=(environment.fileno(), write_fd),
