@@ -12,7 +12,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -44,6 +44,7 @@ from gpumond.model.run import Trigger
 from gpumond.model.status import HostStatus
 from gpumond.monitor.decisions import REASON, DecisionKind
 from gpumond.monitor.topology import TopologyMonitor
+from gpumond.reruns import Reruns, call_name
 from gpumond.schedule.engine import Lane, ScheduleEngine
 from gpumond.schedule.sweeps import read_machine_id
 from gpumond.store.records import Request, RequestState
@@ -56,7 +57,7 @@ from gpumond.sweep.recovery import end_abandoned, take_over_cgroup
 from gpumond.sweep.service import RunnerFactory, SweepService
 from gpumond.sweep.specs import gpu_set_rules, sweep_specs
 from gpumond.systemd import Notifier
-from gpumond.timetable import RERUNS_MAX, appointment_of, cadence_of, confirmation_at
+from gpumond.timetable import appointment_of, cadence_of
 
 log = get_logger("daemon")
 
@@ -168,6 +169,7 @@ class Daemon:
                 runner_for=self._runner_for(self._config),
             )
             self._schedule = ScheduleEngine(self._clock, on_clock_step=lambda _seconds: self._arm_all())
+            self._reruns = Reruns(self._sweeps, self._schedule.at, self._clock)
             self._live()
         return ExitCode.HEALTHY
 
@@ -352,23 +354,9 @@ class Daemon:
             if appointment.starts_at is not None and appointment.starts_at <= now:
                 ends_at = appointment.window_ends_at
                 self._sweeps.run(name, trigger=Trigger.WINDOW, latest_start=ends_at, may_rerun=True)
-                self._confirm_later(name, ends_at, RERUNS_MAX)
+                self._reruns.plan(name, ends_at)
         finally:
             self._arm(sweep)
-
-    def _confirm_later(self, name: str, window_ends_at: datetime | None, reruns_left: int) -> None:
-        """A low night is measured again inside its window, before anybody is told."""
-        if not self._sweeps.has_suspects(name):
-            return
-        at = confirmation_at(self._clock.now(), window_ends_at, reruns_left=reruns_left)
-        if at is None or window_ends_at is None:
-            self._sweeps.settle(name)
-            return
-        self._schedule.at(f"confirm:{name}", at, partial(self._confirm, name, window_ends_at, reruns_left))
-
-    def _confirm(self, name: str, window_ends_at: datetime, reruns_left: int) -> None:
-        self._sweeps.confirm(name, latest_start=window_ends_at, may_rerun=reruns_left > 1)
-        self._confirm_later(name, window_ends_at, reruns_left - 1)
 
     def _run_soon(self, job: str, name: str, trigger: Trigger, sweep_id: RunId | None = None) -> None:
         def call() -> None:
@@ -476,7 +464,7 @@ class Daemon:
         removed = {sweep.name for sweep in self._config.sweeps} - {sweep.name for sweep in config.sweeps}
         for name in removed:
             self._schedule.cancel(f"window:{name}")
-            self._schedule.cancel(f"confirm:{name}")
+            self._schedule.cancel(call_name(name))
         self._config = config
         self._http.configure(access)
         self._monitor.configure(

@@ -83,12 +83,13 @@ class Tonight:
             return [not_evaluated(Reason.OTHER_HOST, "the baseline was learned on another host")] * len(
                 self.runs
             )
-        slower = self._note_transport(baseline)
         if baseline is None or baseline.night_count < policy.PROVISIONAL_NIGHTS:
-            assessments = self._judge_young(baseline)
-        else:
-            assessments = self._judge_scored(baseline)
-        return [with_transport(item, self._transport) for item in assessments] if slower else assessments
+            return self._judge_young(baseline)
+        change = self._note_transport(baseline)
+        assessments = self._judge_scored(baseline)
+        if change is TransportChange.SLOWER:
+            return [with_transport(item, self._transport) for item in assessments]
+        return assessments
 
     # What changed
 
@@ -100,13 +101,10 @@ class Tonight:
             self._changes = (*self._changes, *found)[-policy.KEPT_CHANGES :]
         self._transport = last.transport or self._transport
 
-    def _note_transport(self, baseline: Baseline | None) -> bool:
-        """Whether the path is a slower kind than the baseline's."""
-        if baseline is None:
-            return False
+    def _note_transport(self, baseline: Baseline) -> TransportChange:
         change = transport_change(baseline.transport, self._transport)
         if change is TransportChange.NONE:
-            return False
+            return change
         changes = blamed(self._changes, onset=self.at, until=self.at, last_good_at=self._before.last_at)
         is_better = change is TransportChange.FASTER
         self.signals.append(
@@ -121,12 +119,15 @@ class Tonight:
                 cause=cause_of(changes),
             )
         )
-        return change is TransportChange.SLOWER
+        return change
 
     # Nights without a usable baseline
 
     def _judge_young(self, baseline: Baseline | None) -> list[Assessment]:
-        if baseline is not None and changes_between(baseline.fingerprint, self._fingerprint, self.at):
+        if baseline is not None and (
+            changes_between(baseline.fingerprint, self._fingerprint, self.at)
+            or self._has_other_path(baseline)
+        ):
             baseline = None  # a handful of nights under other inputs is not worth a candidate
         assessments = [against_model(run) for run in self.runs]
         below = all(item.verdict is Verdict.DEGRADED for item in assessments)
@@ -298,15 +299,18 @@ class Tonight:
     # Learning
 
     def _speaks_against(self, night: JudgedNight, baseline: Baseline) -> bool:
-        """Whether the night must not be learned: it is too low to be one of the healthy ones, its GPUs were throttled, or
-        an alarm was open. The night that ends an alarm is left out too: it counts as recovered because it was good, and
+        """Whether the night must not be learned: it is too low to be one of the healthy ones, its GPUs were throttled, its
+        data went another way, or an alarm was open. The night that ends an alarm is left out too: it counts as recovered because it was good, and
         noise learned from nights that were chosen for being good is too small.
         """
         if self._before.bandwidth.alarm or self._bandwidth.alarm or self._bandwidth.is_provisional:
             return True
-        if any(run.throttled for run in self.runs):
+        if any(run.throttled for run in self.runs) or self._has_other_path(baseline):
             return True
         return has_full_rules(baseline) and night.z <= policy.NOT_LEARNED_Z
+
+    def _has_other_path(self, baseline: Baseline) -> bool:
+        return transport_change(baseline.transport, self._transport) is not TransportChange.NONE
 
     def _learn_or_collect(self, baseline: Baseline, values: NightValues, ratio: float) -> None:
         if not self._collect(values, ratio) and not is_settled(baseline):

@@ -6,11 +6,21 @@ Only the benchmark is made up: it stores runs as the real runner does, and says 
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 import pytest
 from fake_clock import FakeClock
-from history_values import ended, make_gpu, make_point, make_run, make_snapshot, make_sweep, measured
+from history_values import (
+    ended,
+    make_gpu,
+    make_pair,
+    make_point,
+    make_run,
+    make_snapshot,
+    make_sweep,
+    measured,
+)
 
 from gpumond.board import StatusBoard
 from gpumond.errors import NotEvaluatedError
@@ -19,8 +29,12 @@ from gpumond.exporter.negotiate import Format
 from gpumond.model.benchmark import Collective
 from gpumond.model.finding import FindingKind
 from gpumond.model.reading import Value
-from gpumond.model.run import TAINTED, SweepOutcome, Trigger, Verdict
+from gpumond.model.run import TAINTED, GpuSet, Purpose, SweepOutcome, Trigger, Verdict
 from gpumond.model.status import HostStatus
+from gpumond.model.transport import PairTransport, TransportReport
+from gpumond.model.watch import LoadSummary, RunWatch
+from gpumond.reruns import Reruns
+from gpumond.store.retention import RetentionPolicy
 from gpumond.store.sqlite import Store
 from gpumond.sweep.baselines import REASON, BaselineAction
 from gpumond.sweep.context import SweepReport
@@ -50,6 +64,7 @@ class Host:
         self.clock, self.store = clock, store
         self.board = StatusBoard(HostStatus(version="0", started_at=clock.now()))
         self.factor, self.changes, self.outcome = 1.0, {}, SweepOutcome.SUCCESS
+        self.factors = {}
         self.start()
         self.see(make_snapshot())
 
@@ -122,7 +137,7 @@ class _Benchmark:
 
     def _run(self, sweep, collective):
         host = self.host
-        noise = 1 + WAVE[sweep.started_at.day % len(WAVE)]
+        noise = (1 + WAVE[sweep.started_at.day % len(WAVE)]) * host.factors.get(collective, 1.0)
         points = [
             make_point(
                 size,
@@ -382,3 +397,222 @@ def test_a_clock_that_went_back_makes_no_second_night_out_of_one(host):
     host.clock.step(-40 * 86400)
     host.night(0.9)
     assert ("step", True) not in host.findings()
+
+
+# A low night is measured again
+
+
+class Timetable:
+    """What the scheduler is to the re-runs: holds the next call, and makes it when its time has come."""
+
+    def __init__(self, clock):
+        self.clock, self.calls = clock, {}
+
+    def at(self, name, instant, call):
+        self.calls[name] = (instant, call)
+
+    def run_next(self, *, late_seconds=0.0):
+        (name,) = self.calls
+        instant, call = self.calls.pop(name)
+        self.clock.sleep((instant - self.clock.now()).total_seconds() + late_seconds)
+        call()
+
+
+@pytest.fixture
+def timetable(clock):
+    return Timetable(clock)
+
+
+def low_night(host, timetable, *, window=timedelta(hours=3), **factors):
+    reruns = Reruns(host.service, timetable.at, host.clock)
+    host.nights(LEARNED)
+    ends_at = host.clock.now() + window
+    host.factors = {Collective(name): factor for name, factor in factors.items()}
+    host.night(0.85, may_rerun=True)
+    reruns.plan("nightly", ends_at)
+
+
+def starts_of(host):
+    """Of the runs of the low night, oldest first."""
+    runs = [run for run in host.store.runs(limit=12) if run.collective is COLLECTIVES[0]]
+    return [
+        run.started_at for run in reversed(runs) if runs[0].started_at - run.started_at < timedelta(hours=3)
+    ]
+
+
+def test_a_low_night_is_measured_again_five_times_ten_minutes_apart(host, timetable):
+    low_night(host, timetable)
+    for _ in range(5):
+        assert host.findings() == []
+        timetable.run_next()
+    assert timetable.calls == {}
+    assert host.findings() == [("provisional", True)]
+    starts = starts_of(host)
+    gaps = {later - earlier for earlier, later in pairwise(starts)}
+    assert len(starts) == 6
+    assert min(gaps) >= timedelta(minutes=10)
+    sweeps = host.store.sweeps(limit=5)
+    assert {sweep.trigger for sweep in sweeps} == {Trigger.CONFIRMATION}
+
+
+def test_the_first_good_rerun_is_the_last(host, timetable):
+    low_night(host, timetable)
+    timetable.run_next()
+    host.factor = 1.0
+    timetable.run_next()
+    assert timetable.calls == {}
+    assert host.findings() == []
+    assert host.last() == ("ok", "within_noise")
+
+
+def test_only_what_was_low_is_measured_again(host, timetable):
+    low_night(host, timetable, all_gather=1 / 0.85)
+    timetable.run_next()
+    assert {run.collective for run in host.store.runs(limit=1)} == {Collective.ALL_REDUCE}
+
+
+def test_no_rerun_leaves_its_window(host, timetable):
+    low_night(host, timetable, window=timedelta(minutes=25))
+    timetable.run_next()
+    timetable.run_next()
+    assert timetable.calls == {}
+    assert host.findings() == [("provisional", True)]
+    assert len(starts_of(host)) == 3
+
+
+def test_a_rerun_that_comes_late_after_a_suspend_is_not_made(host, timetable):
+    low_night(host, timetable, window=timedelta(minutes=25))
+    runs = len(host.store.runs(limit=100))
+    timetable.run_next(late_seconds=3600)
+    assert len(host.store.runs(limit=100)) == runs
+    assert host.findings() == [("provisional", True)]
+
+
+def test_a_sweep_outside_a_window_is_judged_as_it_is(host, timetable):
+    host.nights(LEARNED)
+    host.night(0.85, may_rerun=True)
+    Reruns(host.service, timetable.at, host.clock).plan("nightly", None)
+    assert timetable.calls == {}
+    assert host.findings() == [("provisional", True)]
+
+
+# What the judge needs of the past
+
+
+def test_judging_needs_no_run_that_retention_has_deleted(host):
+    host.nights(45)
+    (scope,) = host.store.judged_scopes()
+    before = host.store.judge_record(scope).memory
+    year = timedelta(days=365)
+    report = host.store.apply_retention(host.clock.now() + 3 * year, RetentionPolicy(year, year, year))
+    assert report.runs == 2 * 15
+    host.start()
+    assert host.store.judge_record(scope).memory == before
+    host.night()
+    assert host.last() == ("ok", "within_noise")
+    host.nights(2, 0.95)
+    assert host.findings() == [("step", True)]
+
+
+def test_a_host_that_was_off_for_a_year_is_compared_with_what_it_was(host):
+    host.nights(LEARNED)
+    host.night(0.95)
+    host.clock.sleep(365 * 86400)
+    host.night(0.95)
+    assert host.findings() == []
+    assert host.last() == ("degraded", "unconfirmed")
+    host.night(0.95)
+    assert host.findings() == [("step", True)]
+
+
+def test_a_store_from_another_host_judges_nothing(host):
+    """An image was cloned, store included. Other members are another series (DESIGN 5), which is learned anew."""
+    host.nights(LEARNED)
+    (scope,) = host.store.judged_scopes()
+    before = host.store.judge_record(scope).memory.tracks
+    others = (make_gpu("x", 1), make_gpu("y", 2))
+    host.see(make_snapshot(gpus=others, pairs=(make_pair("x", "y"), make_pair("y", "x"))))
+    members = GpuSet("all", tuple(gpu.uuid for gpu in others))
+    host.nights(3, 0.5, gpu_set=members, parameters_hash="p2")
+    assert host.last() == ("not_evaluated", "learning")
+    assert host.findings() == []
+    after = host.store.judge_record(scope).memory.tracks
+    assert {key: after[key] for key in before} == before
+
+
+# Transport, throttling, limits
+
+
+def transport_of(name, channels):
+    return TransportReport(pairs=(PairTransport(0, 1, name, channels), PairTransport(1, 0, name, channels)))
+
+
+def test_another_transport_is_a_finding_without_a_drop(host):
+    host.nights(LEARNED, transport=transport_of("P2P/CUMEM", 24))
+    baseline = (
+        f'gpumond_collective_transport_baseline_channels{{{LABELS},sweep="nightly",transport="P2P/CUMEM"}}'
+    )
+    assert host.metrics()[baseline] == 48
+    host.night(transport=transport_of("SHM/direct", 2))
+    assert host.findings() == [("transport_change", True)]
+    assert host.last() == ("degraded", "transport_change")
+    metrics = host.metrics()
+    assert metrics[baseline] == 48
+    now = f'gpumond_collective_transport_channels{{{LABELS},sweep="nightly",transport="SHM/direct"}}'
+    assert metrics[now] == 4
+    assert metrics['gpumond_finding{kind="transport_change",level="warning"}'] == 1
+    host.night(transport=transport_of("P2P/CUMEM", 24))
+    assert host.findings() == [("transport_change", False)]
+
+
+def test_a_throttled_low_night_says_so(host):
+    hot = LoadSummary("GPU-a", 5, event_reasons=0x80)
+    host.nights(LEARNED)
+    host.nights(2, 0.95, watch=RunWatch(9, 0.1, 1.0, gpus=(hot,)))
+    assert host.last() == ("degraded", "throttled")
+    (step,) = host.board.status.findings
+    assert "throttled (GPU-a: power brake)" in step.detail
+
+
+def test_a_lower_power_limit_is_the_cause(host):
+    limits = [
+        tuple(make_gpu(letter, n, power_limit_watts=Value(watts)) for n, letter in ((1, "a"), (2, "b")))
+        for watts in (700.0, 400.0)
+    ]
+    host.see(make_snapshot(gpus=limits[0]))
+    host.nights(LEARNED)
+    host.see(make_snapshot(gpus=limits[1]))
+    host.nights(2, 0.95)
+    step = next(item for item in host.board.status.findings if item.kind is FindingKind.STEP)
+    assert step.cause == ("power_limit",)
+    assert "power_limit 700.0 -> 400.0" in step.detail
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"reason": "preempted", "outcome": ""},
+        {"reason": "truncated", "outcome": "truncated"},
+        {"reason": "unreadable_rows", "outcome": ""},
+        {"purpose": Purpose.IMPORTED},
+        {"purpose": Purpose.SANITY},
+    ],
+    ids=lambda changes: str(next(iter(changes.values()))),
+)
+def test_no_finding_comes_from_what_is_no_measurement(host, changes):
+    host.nights(LEARNED)
+    scope = host.store.judged_scopes()[0]
+    before = host.store.judge_record(scope).memory
+    host.nights(3, 0.5, **changes)
+    assert host.findings() == []
+    assert host.store.judge_record(scope).memory == before
+
+
+def test_skipped_sweeps_change_nothing(host):
+    host.nights(LEARNED)
+    scope = host.store.judged_scopes()[0]
+    before = host.store.judge_record(scope).memory
+    host.outcome = SweepOutcome.SKIPPED
+    host.nights(3)
+    assert host.findings() == []
+    assert host.store.judge_record(scope).memory == before

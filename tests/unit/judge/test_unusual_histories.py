@@ -168,6 +168,17 @@ CASES = {
         after((0, {"transport": "SHM"}), (2, {"transport": "P2P"})),
         {("transport_change", "info", 28, 28, None, ())},
     ),
+    "a path that changes while a baseline is learned is not learned": (
+        [
+            *Host().nights(0, 10, transport="P2P"),
+            *Host(seed=2).nights(10, 12, transport="SHM"),
+        ],
+        {("transport_change", "warning", 10, 10, None, ())},
+    ),
+    "a path that changes in the first nights begins the learning anew": (
+        [*Host().nights(0, 3, transport="SHM"), *Host(seed=2).nights(3, 20, transport="P2P")],
+        set(),
+    ),
     "corrupt data outranks the drop": (
         after((2, {"factor": 0.5, "wrong_at": (1 << 30,)})),
         {("wrong_results", "critical", 28, 28, None, ())},
