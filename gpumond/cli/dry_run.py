@@ -8,13 +8,14 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass
 
+from gpumond.config.values import format_size
 from gpumond.errors import ExitCode
 from gpumond.guards.lock import holder_of
 from gpumond.guards.report import GuardName, GuardReport
 from gpumond.process.supervisor import Cancellation
 from gpumond.sweep.context import RefusedError, SweepContext
 from gpumond.sweep.estimate import estimate_seconds
-from gpumond.sweep.plan import SweepSpec
+from gpumond.sweep.plan import Step, SweepSpec, sizes_of
 from gpumond.sweep.runner import Plan, ask_guards, make_plan
 
 _NAMES = {
@@ -37,6 +38,8 @@ class DryStep:
     gpus: int
     seconds: float
     command: str
+    note: str = ""
+    """Where less is measured than was asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +74,24 @@ def dry_run(spec: SweepSpec, context: SweepContext) -> DryRun:
             gpus=len(planned.step.gpu_set.uuids),
             seconds=estimate_seconds(planned.step, plan.snapshot, latest),
             command=shlex.join(planned.command.argv),
+            note=_note(planned.step),
         )
         for planned in plan.steps
     )
     answers = (_lock_answer(context), *_guard_answers(context, plan))
     return DryRun(spec.name, sum(step.seconds for step in steps), steps, answers)
+
+
+def _note(step: Step) -> str:
+    asked, told = step.asked, step.parameters
+    if asked is None:
+        return ""
+    parts = []
+    if sizes_of(told) != sizes_of(asked):
+        parts.append(f"sizes up to {format_size(sizes_of(told)[-1])} of {format_size(sizes_of(asked)[-1])}")
+    if told.iterations != asked.iterations:
+        parts.append(f"{told.iterations} of {asked.iterations} iterations")
+    return f"{' and '.join(parts)}: more would take too long, or does not fit the memory"
 
 
 def _lock_answer(context: SweepContext) -> GuardAnswer:
@@ -98,6 +114,8 @@ def print_dry_run(run: DryRun) -> None:
             f"[{number}/{len(run.steps)}] {step.collective} on {step.gpu_set} ({step.gpus} GPUs), about {step.seconds:.0f} s"
         )
         print(f"    {step.command}")
+        if step.note:
+            print(f"    {step.note}")
     print(f"about {run.seconds:.0f} s in all")
     width = max(len(answer.guard) for answer in run.guards)
     for answer in run.guards:

@@ -140,6 +140,17 @@ class SweepConfig(Table):
             validate_default=True,
         ),
     ] = 2 * GIB
+    max_iteration_time: Annotated[
+        Seconds,
+        seconds_between(0.001, 3600),
+        Field(
+            description="Sizes of which one iteration is expected to take longer are left out: on a PCIe host 2 GiB take "
+            "ten times as long as behind NVSwitch, and tell nothing new. Expected is what was measured last, else what "
+            "the links should give. A series keeps the sizes with which it began. Where even the smallest takes long, "
+            "`iterations` is halved until a size takes 2 s, but not below 5.",
+            examples=["1s"],
+        ),
+    ] = 0.1
     step_factor: Annotated[
         StrictInt, between(2, 1024), Field(description="From one size to the next.", examples=[4])
     ] = 2

@@ -14,7 +14,7 @@ from gpumond.model.change import OpenChange
 from gpumond.model.finding import Finding, FindingKind
 from gpumond.model.identity import RunId
 from gpumond.model.kernel_log import KernelTally
-from gpumond.model.run import Run, SeriesKey, Sweep
+from gpumond.model.run import Engine, Run, SeriesKey, Sweep
 from gpumond.model.status import (
     CollectiveTransport,
     CollectiveVerdict,
@@ -242,6 +242,20 @@ class History(JudgeHistory):
         """The newest value of every exported series, once each (gpumond/store/latest.py has the rule)."""
         with self._transactions.reading() as session:
             return latest.read_latest_points(session)
+
+    def largest_size(
+        self, *, sweep: str, engine: Engine, gpu_set: str, collective: Collective, parameters_hash: str
+    ) -> int | None:
+        """Of the newest usable run with these parameters; None before the first."""
+        with self._transactions.reading() as session:
+            return latest.read_largest_size(
+                session,
+                sweep=sweep,
+                engine=engine,
+                gpu_set=gpu_set,
+                collective=collective,
+                parameters_hash=parameters_hash,
+            )
 
     def latest_transports(self) -> tuple[CollectiveTransport, ...]:
         """How NCCL moved the data in the newest usable run of each collective that says so."""

@@ -102,6 +102,13 @@ WHERE point.series = ? AND run.ended_at_us >= ? ORDER BY point.run DESC, point.p
 """  # noqa: S608 - constants
 
 
+_LARGEST_SIZE = f"""
+SELECT max(series.size_bytes) AS size FROM point JOIN series ON series.id = point.series WHERE point.run = (
+  SELECT max(number) FROM run
+  WHERE sweep = ? AND engine = ? AND gpu_set = ? AND collective = ? AND parameters_hash = ? AND {_USABLE}
+)
+"""  # noqa: S608 - constants
+
 _WATCHED = "SELECT watch FROM run WHERE watch IS NOT NULL ORDER BY number DESC LIMIT ?"
 
 WATCHED_RUNS_MAX = 40
@@ -137,6 +144,21 @@ def read_latest_transports(session: Session) -> tuple[CollectiveTransport, ...]:
         )
         for row in session.execute(_LATEST_TRANSPORTS)
     )
+
+
+def read_largest_size(
+    session: Session,
+    *,
+    sweep: str,
+    engine: Engine,
+    gpu_set: str,
+    collective: Collective,
+    parameters_hash: str,
+) -> int | None:
+    """Of the newest usable run with these parameters; None before the first. A run that was cut short is none."""
+    values = (sweep, engine.value, gpu_set, collective.value, parameters_hash)
+    row = session.execute(_LARGEST_SIZE, values).fetchone()
+    return None if row["size"] is None else int(row["size"])
 
 
 def read_loaded_pcie_links(session: Session) -> tuple[LoadedPcieLink, ...]:

@@ -5,7 +5,7 @@ Good for planning a window, within a factor of two; deadlines come from gpumond.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 
 from gpumond.model.benchmark import busbw_factor
 from gpumond.model.reading import Value
@@ -27,27 +27,33 @@ NVLINK_BUSBW_PER_LINK = 18e9
 PCIE_BUSBW = 12e9
 """Eight L40S reach 10-20 GB/s (operators.md 2.2), by how the slots are wired."""
 
+BANDWIDTH_BYTES = 64 << 20
+"""From here on time is nearly proportional to size."""
+
 LATENCY_SECONDS = 30e-6
 """The least that an operation takes."""
 
 
 def estimate_seconds(step: Step, snapshot: Snapshot, latest: Collection[LatestPoint]) -> float:
     """From the start of the process to its end."""
-    known = _known(step, latest)
-    busbw = _expected_busbw(step.gpu_set, snapshot)
     parameters = step.parameters
     passes = 2 * (parameters.warmup_iterations + parameters.iterations + parameters.check)
     seconds = START_SECONDS
     for size in sizes_of(parameters):
-        seconds += 2 * ROW_SECONDS + passes * _operation_seconds(step, size, known, busbw)
+        seconds += 2 * ROW_SECONDS + passes * operation_seconds(step, size, snapshot, latest)
     return seconds
 
 
-def _operation_seconds(step: Step, size: int, known: Mapping[int, float], busbw: float) -> float:
+def operation_seconds(step: Step, size: int, snapshot: Snapshot, latest: Collection[LatestPoint]) -> float:
+    """One operation of `size` bytes. Beyond the largest measured size, time grows as the size does."""
+    known = _known(step, latest)
     if size in known:
         return known[size]
+    largest = max(known, default=0)
+    if largest and size > largest >= BANDWIDTH_BYTES:
+        return known[largest] * size / largest
     factor = busbw_factor(step.collective, max(2, len(step.gpu_set.uuids)))
-    return LATENCY_SECONDS + size * factor / busbw
+    return LATENCY_SECONDS + size * factor / _expected_busbw(step.gpu_set, snapshot)
 
 
 def _known(step: Step, latest: Collection[LatestPoint]) -> dict[int, float]:

@@ -31,7 +31,7 @@ def without_p2p(step: Step) -> Step:
     """The re-run."""
     environment = dict(step.parameters.environment) | {P2P_DISABLE: "1"}
     parameters = replace(step.parameters, environment=tuple(sorted(environment.items())))
-    return replace(step, parameters=parameters, purpose=Purpose.HANG_CHECK)
+    return replace(step, parameters=parameters, asked=None, purpose=Purpose.HANG_CHECK)
 
 
 def finding_of(hung: Run, again: Run, host: Host, now: datetime) -> Finding | None:

@@ -29,6 +29,9 @@ START_SECONDS_PER_GPU = 2.0
 
 ROW_SECONDS_MIN = 30.0
 
+ITERATION_SECONDS_MAX = 0.1
+"""What one operation of the largest size may take: beyond, a larger message shows nothing new."""
+
 SANITY_BYTES = 1024**2
 """Enough for every channel to carry some of it."""
 
@@ -86,6 +89,7 @@ class SweepSpec:
     parameters: Parameters
     deadlines: Deadlines = Deadlines()
     engine: EngineChoice = EngineChoice.AUTO
+    iteration_seconds_max: float = ITERATION_SECONDS_MAX
     has_sanity_check: bool = False
     """Whether each GPU set begins with the check that every rank sees the sum of all."""
 
@@ -110,6 +114,9 @@ class Step:
     deadlines: Deadlines = Deadlines()
     engine: EngineChoice = EngineChoice.AUTO
     purpose: Purpose = Purpose.MEASUREMENT
+    iteration_seconds_max: float = ITERATION_SECONDS_MAX
+    asked: Parameters | None = None
+    """What the operator asked for, where `parameters` is less of it (gpumond.sweep.fit): the name of the series."""
 
 
 def resolve_gpu_set(rule: GpuSetRule, snapshot: Snapshot) -> GpuSet:
@@ -178,7 +185,15 @@ def _steps_on(spec: SweepSpec, gpu_set: GpuSet) -> Iterator[Step]:
             Purpose.SANITY,
         )
     for collective in spec.collectives:
-        yield Step(spec.name, gpu_set, collective, spec.parameters, spec.deadlines, spec.engine)
+        yield Step(
+            spec.name,
+            gpu_set,
+            collective,
+            spec.parameters,
+            spec.deadlines,
+            spec.engine,
+            iteration_seconds_max=spec.iteration_seconds_max,
+        )
 
 
 def sanity_parameters(parameters: Parameters) -> Parameters:
@@ -212,10 +227,11 @@ def sizes_of(parameters: Parameters) -> tuple[int, ...]:
 
 def parameters_hash(engine: Engine, step: Step) -> str:
     """A short name for everything that makes results comparable beyond the visible labels: members of the set, and
-    every parameter. Not the paths of the host: an updated binary is a change of the fingerprint, not a new series.
+    every parameter that was asked for. Not the paths of the host: an updated binary is a change of the fingerprint, not a new series.
     """
-    facts = {"engine": engine.value, "members": step.gpu_set.uuids, **asdict(step.parameters)}
-    if not step.parameters.beside_jobs:
+    parameters = step.asked or step.parameters
+    facts = {"engine": engine.value, "members": step.gpu_set.uuids, **asdict(parameters)}
+    if not parameters.beside_jobs:
         del facts["beside_jobs"]  # so that series from before this parameter go on
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
 

@@ -21,7 +21,7 @@ from gpumond.judge.verdict import WRONG_RESULTS, is_success
 from gpumond.log import get_logger
 from gpumond.model.finding import FindingKind
 from gpumond.model.identity import RunId
-from gpumond.model.run import PREEMPTED, TAINTED, Cause, Purpose, Run, Sweep, SweepOutcome, Trigger
+from gpumond.model.run import PREEMPTED, TAINTED, Cause, Engine, Purpose, Run, Sweep, SweepOutcome, Trigger
 from gpumond.model.topology import Snapshot, Vendor
 from gpumond.model.watch import WatchLook, WatchTarget
 from gpumond.process.ownership import OwnProcesses, name_of
@@ -30,9 +30,10 @@ from gpumond.sweep import hang
 from gpumond.sweep.context import RefusedError, SweepContext, SweepReport, new_run_id
 from gpumond.sweep.events import SweepEvent, SweepFinished, SweepStarted
 from gpumond.sweep.execution import Executor, PlannedStep
+from gpumond.sweep.fit import fit
 from gpumond.sweep.observation import PresenceFinder
 from gpumond.sweep.permission import UNWATCHED, Permission
-from gpumond.sweep.plan import SweepSpec, count_steps, plan_sweep
+from gpumond.sweep.plan import Step, SweepSpec, count_steps, parameters_hash, plan_sweep
 from gpumond.sweep.watch import GpuWatch
 
 log = get_logger("sweep")
@@ -59,8 +60,9 @@ class Plan:
 def make_plan(spec: SweepSpec, context: SweepContext) -> Plan:
     """Every step with its command, before the first one runs; raises what makes the sweep impossible today."""
     snapshot = context.take_snapshot()
-    steps = plan_sweep(spec, context.gpu_sets, snapshot)
-    engines = [context.engine_for(step, snapshot) for step in steps]
+    planned_steps = plan_sweep(spec, context.gpu_sets, snapshot)
+    engines = [context.engine_for(step, snapshot) for step in planned_steps]
+    steps = _fitted(planned_steps, [engine.name for engine in engines], snapshot, context)
     planned = tuple(
         PlannedStep(
             step=step,
@@ -74,6 +76,27 @@ def make_plan(spec: SweepSpec, context: SweepContext) -> Plan:
         for number, (step, engine) in enumerate(zip(steps, engines, strict=True), start=1)
     )
     return Plan(snapshot, planned)
+
+
+def _fitted(
+    steps: Sequence[Step], engines: Sequence[Engine], snapshot: Snapshot, context: SweepContext
+) -> tuple[Step, ...]:
+    latest = context.store.latest_points()
+    return tuple(
+        fit(
+            step,
+            snapshot,
+            latest,
+            series_max_bytes=context.store.largest_size(
+                sweep=step.sweep,
+                engine=engine,
+                gpu_set=step.gpu_set.name,
+                collective=step.collective,
+                parameters_hash=parameters_hash(engine, step),
+            ),
+        )
+        for step, engine in zip(steps, engines, strict=True)
+    )
 
 
 def ask_guards(plan: Plan, context: SweepContext, cancellation: Cancellation) -> tuple[GuardReport, ...]:

@@ -46,5 +46,6 @@ def _spec_of(sweep: SweepConfig, config: Config) -> SweepSpec:
         ),
         engine=sweep.engine,
         has_sanity_check=sweep.sanity,
+        iteration_seconds_max=sweep.max_iteration_time,
         deadlines=Deadlines(sweep.first_row_deadline, sweep.row_deadline, sweep.total_deadline),
     )
