@@ -120,7 +120,9 @@ def link_model_busbw(
         slowest = next(rate for least, rate in _UNNAMED[topology_class] if links >= least)
         return links * slowest * _UNNAMED_FRACTION
     model = link_model_of(name, topology_class)
-    return None if model is None else links * model.link_bytes_per_second * model.fraction
+    if model is None:
+        return None
+    return min(links, model.links) * model.link_bytes_per_second * model.fraction  # a product has no more than these
 
 
 def is_modelled(collective: str, ranks: int) -> bool:

@@ -95,6 +95,7 @@ def test_what_is_below_the_model_is_never_learned():
         ({"class": "xgmi", "links": 7, "gpu_model": "AMD Instinct MI300X"}, 8, "all_reduce", 312.5),
         ({"class": "xgmi", "links": 7, "gpu_model": "AMD Instinct MI300X"}, 2, "all_reduce", 44.6),
         ({"class": "nvswitch", "links": 18, "gpu_model": "NVIDIA H800"}, 8, "all_reduce", None),
+        ({"class": "nvswitch", "links": 18, "gpu_model": "A100"}, 8, "all_reduce", 232.8),  # it has twelve
         ({"class": "nvswitch", "links": 18}, 16, "all_reduce", None),  # several hosts
         ({"class": "nvswitch", "links": 18}, 8, "broadcast", None),
         ({"class": "nvswitch", "links": 18}, 2, "all_gather", None),
