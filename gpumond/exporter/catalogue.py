@@ -320,7 +320,7 @@ _NICS: tuple[Family[HostStatus], ...] = (
 _RESULTS: tuple[Family[HostStatus], ...] = (
     _PER_RESULT.family(
         "collective_busbw_bytes_per_second",
-        "Bus bandwidth as nccl-tests defines it, for the chosen sizes.",
+        "Bus bandwidth as nccl-tests defines it. Of a sweep with more than six sizes, six are exported; history has all.",
         operation.per_point(lambda point: point.busbw_bytes_per_second),
     ),
     _PER_RESULT.family(
@@ -334,7 +334,7 @@ _RESULTS: tuple[Family[HostStatus], ...] = (
     ),
     _PER_RESULT.family(
         "collective_algbw_bytes_per_second",
-        "Algorithm bandwidth (size by time) as nccl-tests defines it, for the chosen sizes.",
+        "Algorithm bandwidth (size by time) as nccl-tests defines it, for the same sizes.",
         operation.per_point(lambda point: point.algbw_bytes_per_second),
     ),
     _PER_RESULT.family(

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 
+from gpumond.exporter.chosen_sizes import chosen_sizes
 from gpumond.exporter.family import Sample, Scrape
 from gpumond.model.benchmark import Placement
 from gpumond.model.finding import LEVELS, FindingKind
@@ -155,6 +156,20 @@ def per_point(number: Callable[[LatestPoint], float | None]) -> Callable[[HostSt
 
 
 def exported_points(status: HostStatus) -> dict[ResultKey, LatestPoint]:
+    """The points of the chosen sizes, and of every size at which data arrived corrupt."""
+    points = _one_of_each(status)
+    sizes: dict[ResultKey, set[int]] = {}
+    for labels, point in points.items():
+        sizes.setdefault(labels[:-1], set()).add(point.size_bytes)
+    chosen = {labels: chosen_sizes(found) for labels, found in sizes.items()}
+    return {
+        labels: point
+        for labels, point in points.items()
+        if point.size_bytes in chosen[labels[:-1]] or point.wrong_elements
+    }
+
+
+def _one_of_each(status: HostStatus) -> dict[ResultKey, LatestPoint]:
     """One point a label set: the labels name no placement, so out of place wins, then the newest."""
     chosen: dict[ResultKey, LatestPoint] = {}
     for point in status.points:

@@ -1,4 +1,4 @@
-"""A HostStatus of an 8-GPU NVSwitch host, as full as the series budget of DESIGN 5 allows for; from the model only."""
+"""A HostStatus of an 8-GPU NVSwitch host, as full as the series budget of DESIGN 5 allows for; without I/O."""
 
 from __future__ import annotations
 
@@ -41,11 +41,13 @@ from gpumond.model.topology import (
     Snapshot,
     Vendor,
 )
+from gpumond.sweep.reasons import FAILURE_REASONS, SKIP_REASONS
 
 NOW = datetime(2026, 11, 29, 2, 30, tzinfo=UTC)
 LINKS_PER_GPU = 18
 LINK_ERRORS = ("crc_data", "crc_flit", "ecc_data", "recovery", "replay")
-SIZES = (1 << 20, 128 << 20, 1 << 30, 2 << 30)
+SIZES = tuple(1 << exponent for exponent in range(26, 32))
+"""Of the default sweep."""
 COLLECTIVES = (
     Collective.ALL_REDUCE,
     Collective.ALL_GATHER,
@@ -230,8 +232,8 @@ def sweep(name: str = "nightly") -> SweepStatus:
         last_run_success=True,
         last_success_at=NOW - timedelta(minutes=25),
         runs=31,
-        failures={"total_timeout": 1, "no_first_row": 0, "no_rows": 0},
-        skips={"busy": 3, "locked": 0},
+        failures=dict.fromkeys(FAILURE_REASONS, 0) | {"total_timeout": 1},
+        skips=dict.fromkeys(SKIP_REASONS, 0) | {"busy": 3},
         preemptions=1,
     )
 
@@ -295,8 +297,8 @@ def status(gpus: int, nics: int, sweeps: tuple[str, ...], sizes: tuple[int, ...]
 
 
 def eight_gpu_status() -> HostStatus:
-    """8 GPUs behind NVSwitch, 12 NICs, three GPU sets, two sweeps of five collectives at four sizes: the full budget."""
-    return status(8, 12, ("nightly", "quick"), SIZES)
+    """8 GPUs behind NVSwitch, 12 NICs, three GPU sets, the default sweep: what the budget of series is for."""
+    return status(8, 12, ("nightly",), SIZES)
 
 
 def two_gpu_status() -> HostStatus:

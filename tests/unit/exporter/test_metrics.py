@@ -113,7 +113,14 @@ def test_the_budget_of_series_holds_on_the_largest_host_that_it_is_meant_for():
     count = Counter(name for name, _ in series(render(fakes.eight_gpu_status())))
     assert count.total() <= SERIES_MAX
     # A shrunken fake would make the test above empty.
-    assert (count["gpumond_gpu_link_up"], count["gpumond_collective_busbw_bytes_per_second"]) == (144, 120)
+    assert (count["gpumond_gpu_link_up"], count["gpumond_collective_busbw_bytes_per_second"]) == (144, 90)
+
+
+def test_a_sweep_of_many_sizes_costs_no_more():
+    sizes = tuple(1 << exponent for exponent in range(3, 34))
+    status = fakes.status(8, 12, ("nightly",), sizes)
+    assert len(status.points) == 3 * 5 * len(sizes)
+    assert len(series(render(status))) <= SERIES_MAX
 
 
 def test_what_a_scrape_shows_is_not_rendered_ahead():

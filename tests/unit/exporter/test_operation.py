@@ -46,6 +46,15 @@ def test_the_newest_wins_among_equals(status):
         assert operation.exported_points(replace(status, points=points)) == {RESULT: newer}
 
 
+def test_a_size_with_corrupt_data_is_always_exported(status):
+    sizes = [1 << exponent for exponent in range(3, 34)]
+    points = tuple(replace(status.points[0], size_bytes=size) for size in sizes)
+    assert len(operation.exported_points(replace(status, points=points))) == 6
+    corrupt = replace(points[1], wrong_elements=1)
+    exported = operation.exported_points(replace(status, points=(points[0], corrupt, *points[2:])))
+    assert [point for point in exported.values() if point.wrong_elements] == [corrupt]
+
+
 def test_a_verdict_is_a_state_set(status):
     item = replace(status.verdicts[0], verdict=Verdict.DEGRADED, reason="drift")
     samples = {
@@ -78,7 +87,8 @@ class TestSweepThatNeverRan:
 
 
 def test_counters_by_reason_keep_their_zeros(status):
-    assert dict(operation.per_reason(lambda sweep: sweep.skips)(status)) == {
+    sweep = replace(status.sweeps[0], skips={"busy": 3, "locked": 0})
+    assert dict(operation.per_reason(lambda sweep: sweep.skips)(replace(status, sweeps=(sweep,)))) == {
         ("nightly", "busy"): 3,
         ("nightly", "locked"): 0,
     }
