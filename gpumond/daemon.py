@@ -13,12 +13,12 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
-from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from types import FrameType
 
 from gpumond import __version__
+from gpumond.appointments import Appointments
 from gpumond.assembly import (
     daemon_lock_file,
     make_kernel_log,
@@ -31,33 +31,27 @@ from gpumond.assembly import (
 from gpumond.board import StatusBoard
 from gpumond.clock import Clock
 from gpumond.config.load import diff, load
-from gpumond.config.schema import Config, SweepConfig
-from gpumond.errors import ConfigError, ExitCode, GpumondError, NotEvaluatedError, StoreError
+from gpumond.config.schema import Config
+from gpumond.errors import ConfigError, ExitCode, StoreError
 from gpumond.exporter.http import HttpServer
 from gpumond.exporter.web.access import WebAccess
 from gpumond.guards.lock import hold_lock
 from gpumond.guards.quiet import QuietLog
 from gpumond.log import configure as configure_log
 from gpumond.log import get_logger
-from gpumond.model.identity import RunId
-from gpumond.model.run import Trigger
 from gpumond.model.status import HostStatus
-from gpumond.monitor.decisions import REASON, DecisionKind
 from gpumond.monitor.topology import TopologyMonitor
-from gpumond.reruns import Reruns, call_name
+from gpumond.requests import Requests
 from gpumond.schedule.engine import Lane, ScheduleEngine
-from gpumond.schedule.sweeps import read_machine_id
-from gpumond.store.records import Request, RequestState
 from gpumond.store.retention import RetentionPolicy
 from gpumond.store.sqlite import Store
-from gpumond.sweep.baselines import BaselineAction
-from gpumond.sweep.context import SweepContext, new_run_id
+from gpumond.sweep.context import SweepContext
 from gpumond.sweep.plan import resolve_gpu_sets
 from gpumond.sweep.recovery import end_abandoned, take_over_cgroup
 from gpumond.sweep.service import RunnerFactory, SweepService
 from gpumond.sweep.specs import gpu_set_rules, sweep_specs
 from gpumond.systemd import Notifier
-from gpumond.timetable import appointment_of, cadence_of
+from gpumond.timetable import cadence_of
 
 log = get_logger("daemon")
 
@@ -68,14 +62,6 @@ HEARTBEAT_SECONDS_MAX = 120.0
 """A scheduler that has been silent for four heartbeats is stuck: systemd is no longer told that all is well."""
 
 RETENTION_INTERVAL_SECONDS = 86_400.0
-
-
-class RequestKind(StrEnum):
-    """What a command may ask of a running daemon, besides decisions about the topology."""
-
-    SWEEP = "sweep"
-    PAUSE = "pause"
-    RESUME = "resume"
 
 
 class Daemon:
@@ -102,7 +88,6 @@ class Daemon:
         self._wake = threading.Event()
         self._is_stopping = False
         self._must_reload = False
-        self._machine_id = read_machine_id()
         self._quiet_log = QuietLog()
         now = clock.now()
         self.board = StatusBoard(
@@ -168,14 +153,32 @@ class Daemon:
                 board=self.board,
                 runner_for=self._runner_for(self._config),
             )
-            self._schedule = ScheduleEngine(self._clock, on_clock_step=lambda _seconds: self._arm_all())
-            self._reruns = Reruns(self._sweeps, self._schedule.at, self._clock)
+            self._schedule = ScheduleEngine(
+                self._clock, on_clock_step=lambda _seconds: self._appointments.arm_all()
+            )
+            self._appointments = Appointments(
+                lambda: self._config.sweeps,
+                store=store,
+                sweeps=self._sweeps,
+                schedule=self._schedule,
+                board=self.board,
+                clock=self._clock,
+            )
+            self._requests = Requests(
+                store=store,
+                sweeps=self._sweeps,
+                monitor=self._monitor,
+                schedule=self._schedule,
+                clock=self._clock,
+                take_snapshot=self._take_snapshot,
+            )
             self._live()
         return ExitCode.HEALTHY
 
     def _live(self) -> None:
         self._restore()
         self._take_snapshot()
+        self._show_unkillable()
         self._sweeps.restore()  # again: what a sweep may take depends on the GPUs of its sets
         if self._config.web.enabled:
             self._http.start()
@@ -218,12 +221,12 @@ class Daemon:
         if self._textfile is not None:
             interval = self._textfile.interval_seconds
             schedule.every("textfile", interval, self._textfile.write, lane=Lane.CONTROL)
-        self._arm_all()
+        self._appointments.arm_all()
         schedule.start()
         self._beat()
         for sweep in self._config.sweeps:
             if sweep.run_at_start:
-                self._run_soon(f"start:{sweep.name}", sweep.name, Trigger.START)
+                self._appointments.run_soon(sweep)
 
     def _loop(self) -> None:
         while not self._is_stopping:
@@ -232,7 +235,7 @@ class Daemon:
             if self._must_reload:
                 self._must_reload = False
                 self._reload()
-            self._obey_requests()
+            self._requests.obey()
             self._feed_watchdog()
 
     def _end(self) -> None:
@@ -288,6 +291,7 @@ class Daemon:
                 self._kernel_log.take(interval_seconds=self._config.snapshot.interval)
             if result.snapshot is not None:
                 self._quiet_log.record_snapshot(result.snapshot, at=self._clock.monotonic())
+            self._appointments.arm_asked()
 
     def _apply_retention(self) -> None:
         keep = self._config.store
@@ -321,121 +325,6 @@ class Daemon:
             count_gpus=lambda: len(self.board.status.inventory),
         )
 
-    def _arm_all(self) -> None:
-        for sweep in self._config.sweeps:
-            self._arm(sweep)
-
-    def _arm(self, sweep: SweepConfig) -> None:
-        """Set the sweep's next start; called at start, after each try, after a reload and after a clock step."""
-        appointment = appointment_of(
-            sweep,
-            self._store,
-            self._clock.now(),
-            machine_id=self._machine_id,
-            known_since=self.board.status.started_at,
-        )
-        self._sweeps.set_due(sweep.name, appointment.due_at)
-        if appointment.starts_at is not None:
-            self._schedule.at(
-                f"window:{sweep.name}", appointment.starts_at, partial(self._run_in_window, sweep.name)
-            )
-            log.info("sweep_armed", sweep=sweep.name, starts_at=appointment.starts_at.isoformat())
-
-    def _run_in_window(self, name: str) -> None:
-        sweep = self._configured(name)
-        if sweep is None:
-            return
-        # After suspend or a clock step the call can come late: the window is asked again.
-        now = self._clock.now()
-        appointment = appointment_of(
-            sweep, self._store, now, machine_id=self._machine_id, known_since=self.board.status.started_at
-        )
-        try:
-            if appointment.starts_at is not None and appointment.starts_at <= now:
-                ends_at = appointment.window_ends_at
-                self._sweeps.run(name, trigger=Trigger.WINDOW, latest_start=ends_at, may_rerun=True)
-                self._reruns.plan(name, ends_at)
-        finally:
-            self._arm(sweep)
-
-    def _run_soon(self, job: str, name: str, trigger: Trigger, sweep_id: RunId | None = None) -> None:
-        def call() -> None:
-            self._sweeps.run(name, trigger=trigger, sweep_id=sweep_id)
-
-        self._schedule.at(job, self._clock.now(), call, lane=Lane.SWEEP)
-
-    def _configured(self, name: str) -> SweepConfig | None:
-        return next((sweep for sweep in self._config.sweeps if sweep.name == name), None)
-
-    # What the main loop does
-
-    def _obey_requests(self) -> None:
-        try:
-            while (request := self._store.next_request()) is not None:
-                answer = self._obey(request)
-                if answer is not None:
-                    self._answer(request, *answer)
-        except StoreError as error:
-            log.warning("requests_unreadable", error=error.message)
-
-    def _answer(self, request: Request, state: RequestState, answer: str) -> None:
-        self._store.finish_request(request.id, state=state, answer=answer)
-        log.info("request_answered", kind=request.kind, by=request.by, state=state.value, answer=answer)
-
-    def _obey(self, request: Request) -> tuple[RequestState, str] | None:
-        """The end of a request: a sweep's id where one will run, else a sentence; None where it is answered later."""
-        if request.kind in tuple(DecisionKind):
-            # A snapshot comes first, and may take longer than the watchdog has patience with this loop.
-            self._schedule.at(
-                f"request:{request.id}", self._clock.now(), partial(self._decide, request), lane=Lane.MONITOR
-            )
-            return None
-        match request.kind:
-            case RequestKind.SWEEP:
-                return self._obey_sweep(request)
-            case RequestKind.PAUSE:
-                reason = request.arguments.get(REASON, "")
-                return RequestState.DONE, self._sweeps.pause(by=request.by, reason=reason)
-            case RequestKind.RESUME:
-                return RequestState.DONE, self._sweeps.resume()
-            case kind if kind in tuple(BaselineAction):
-                return self._decide_baseline(BaselineAction(kind), request)
-            case unknown:
-                return RequestState.FAILED, f"this daemon does not know {unknown!r} requests"
-
-    def _obey_sweep(self, request: Request) -> tuple[RequestState, str]:
-        name = request.arguments.get("sweep", "")
-        if not self._sweeps.knows(name):
-            return (
-                RequestState.FAILED,
-                f"the daemon has no sweep {name!r}; reload it if the configuration is newer",
-            )
-        if self._sweeps.is_running:
-            return RequestState.FAILED, "another sweep is running"
-        sweep_id = new_run_id(self._clock.now())
-        self._run_soon(f"request:{request.id}", name, Trigger.REQUEST, sweep_id)
-        return RequestState.DONE, sweep_id
-
-    def _decide_baseline(self, action: BaselineAction, request: Request) -> tuple[RequestState, str]:
-        if self._sweeps.is_measuring:
-            return RequestState.FAILED, "a sweep is being measured; ask again when it has ended"
-        try:
-            answer = self._sweeps.decide_baseline(action, request.arguments, by=request.by)
-        except NotEvaluatedError as error:
-            return RequestState.FAILED, error.message
-        return RequestState.DONE, answer
-
-    def _decide(self, request: Request) -> None:
-        """Obey what an operator says of the host as it is now, or, while a sweep runs, as it was before."""
-        try:
-            self._take_snapshot()
-            answer = self._monitor.decide(
-                DecisionKind(request.kind), by=request.by, reason=request.arguments.get(REASON, "")
-            )
-            self._answer(request, RequestState.DONE, answer)
-        except GpumondError as error:
-            self._answer(request, RequestState.FAILED, error.message)
-
     def _feed_watchdog(self) -> None:
         if self._notifier.watchdog_seconds is None:
             return
@@ -463,8 +352,7 @@ class Daemon:
         config = _with_fixed_keys(self._config, new)
         removed = {sweep.name for sweep in self._config.sweeps} - {sweep.name for sweep in config.sweeps}
         for name in removed:
-            self._schedule.cancel(f"window:{name}")
-            self._schedule.cancel(call_name(name))
+            self._appointments.cancel(name)
         self._config = config
         self._http.configure(access)
         self._monitor.configure(
@@ -480,7 +368,7 @@ class Daemon:
             runner_for=self._runner_for(config),
         )
         self._schedule.every("snapshot", config.snapshot.interval, self._take_snapshot, lane=Lane.MONITOR)
-        self._arm_all()
+        self._appointments.arm_all()
         now = self._clock.now()
         self.board.update(lambda status: replace(status, is_config_current=True, config_loaded_at=now))
         log.info("reload_done", changed=list(change.changed))

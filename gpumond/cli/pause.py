@@ -10,10 +10,10 @@ from gpumond.assembly import daemon_lock_file
 from gpumond.cli.daemon_request import ask_daemon
 from gpumond.cli.options import add_config_option, load_config
 from gpumond.clock import SystemClock
-from gpumond.daemon import RequestKind
 from gpumond.errors import ExitCode
 from gpumond.guards.lock import holder_of
 from gpumond.monitor.decisions import REASON
+from gpumond.requests import RequestKind
 from gpumond.store.sqlite import Store
 
 HELP = "let no sweep start until `gpumond resume`, and end a running one"

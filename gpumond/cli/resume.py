@@ -9,9 +9,9 @@ from gpumond.assembly import daemon_lock_file
 from gpumond.cli.daemon_request import ask_daemon
 from gpumond.cli.options import add_config_option, load_config
 from gpumond.clock import SystemClock
-from gpumond.daemon import RequestKind
 from gpumond.errors import ExitCode
 from gpumond.guards.lock import holder_of
+from gpumond.requests import RequestKind
 from gpumond.store.sqlite import Store
 from gpumond.sweep.service import NOT_PAUSED, RESUMED
 

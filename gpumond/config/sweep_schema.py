@@ -12,7 +12,7 @@ from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr, Va
 
 from gpumond.config.durations import SECONDS_PER_DAY, format_duration
 from gpumond.config.reserved import check_extra_argument
-from gpumond.config.table import Table, UniqueList
+from gpumond.config.table import MaybeEmptyList, Table, UniqueList
 from gpumond.config.values import (
     GIB,
     LARGEST_BYTES,
@@ -71,6 +71,18 @@ class Redop(StrEnum):
     MAX = "max"
     AVG = "avg"
     MULSUM = "mulsum"
+
+
+class Occasion(StrEnum):
+    """What may ask for a sweep, besides its window."""
+
+    BOOT = "boot"
+    CHANGE = "change"  # of the topology, the driver, or any other recorded input of the benchmark
+
+
+class When(StrEnum):
+    WINDOW = "window"
+    IDLE = "idle"
 
 
 Zone: TypeAlias = Annotated[StrictStr, AfterValidator(check_zone), Kind("time zone", str)]
@@ -232,6 +244,23 @@ class SweepConfig(Table):
             examples=[["sat", "sun"]],
         ),
     ] = tuple(Day)
+    after: Annotated[
+        MaybeEmptyList[Occasion],
+        Field(
+            description="Without any, the sweep runs in every window. With `boot` or `change` it runs once after each of "
+            "those only, in the next window: after the host has booted, or when the topology, the driver, the benchmark "
+            "or another recorded input is no longer what it was at this sweep's last run.",
+            examples=[["boot", "change"]],
+        ),
+    ] = ()
+    when: Annotated[
+        When,
+        Field(
+            description="`idle` lets a sweep with `after` start at any hour, as soon as every guard says yes. It needs "
+            "`after`: a nightly sweep has its window.",
+            examples=["idle"],
+        ),
+    ] = When.WINDOW
     run_at_start: Annotated[
         StrictBool,
         Field(
@@ -289,6 +318,13 @@ class SweepConfig(Table):
                 f"is {format_duration(length)} long; a spread of {format_duration(spread)} leaves less than "
                 f"{format_duration(MIN_WINDOW_SECONDS)} of it"
             )
+        return value
+
+    @field_validator("when")
+    @classmethod
+    def _only_after_something(cls, value: When, info: ValidationInfo) -> When:
+        if value is When.IDLE and not info.data.get("after"):
+            raise ValueError("is idle, which needs after: else the sweep would run all day")
         return value
 
     @field_validator("total_deadline")

@@ -22,18 +22,25 @@ NEEDS_RESTART: Final = Restart()
 T = TypeVar("T")
 
 
-def _distinct(values: tuple[T, ...]) -> tuple[T, ...]:
+def _not_empty(values: tuple[T, ...]) -> tuple[T, ...]:
     # Not by pydantic's Len: it counts what is left after bad members, and would call such a list empty.
     if not values:
         raise ValueError("must not be empty")
+    return values
+
+
+def _distinct(values: tuple[T, ...]) -> tuple[T, ...]:
     twice = [str(value) for value, count in Counter(values).items() if count > 1]
     if twice:
         raise ValueError(f"names {twice[0]} more than once")
     return values
 
 
-UniqueList: TypeAlias = Annotated[tuple[T, ...], AfterValidator(_distinct)]
+UniqueList: TypeAlias = Annotated[tuple[T, ...], AfterValidator(_not_empty), AfterValidator(_distinct)]
 """A list that is not empty and names nothing twice."""
+
+MaybeEmptyList: TypeAlias = Annotated[tuple[T, ...], AfterValidator(_distinct)]
+"""A list that names nothing twice."""
 
 
 class Table(BaseModel):

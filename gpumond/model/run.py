@@ -75,6 +75,7 @@ class Trigger(StrEnum):
     """Who asked for a sweep."""
 
     WINDOW = "window"
+    EVENT = "event"  # a boot, or a change of the host
     COMMAND = "command"
     REQUEST = "request"  # the command line, through a running daemon
     START = "start"  # demo: once, right after start-up

@@ -1,11 +1,12 @@
 """From a configured sweep to its window, and from this host to its place in it.
 
-Owns the translation between the configuration's words and `windows`. The only file it reads is the machine id.
+Owns the translation between the configuration's words and `windows`. The only files it reads are the machine id and the uptime.
 """
 
 from __future__ import annotations
 
 import socket
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
 
@@ -13,6 +14,7 @@ from gpumond.config.schema import SweepConfig
 from gpumond.config.zone import zone_name
 from gpumond.schedule.windows import Window
 
+UPTIME_FILE: Final = Path("/proc/uptime")
 MACHINE_ID_FILE: Final = Path("/etc/machine-id")
 
 
@@ -24,6 +26,15 @@ def window_of(sweep: SweepConfig) -> Window:
         zone=zone_name(sweep.timezone),
         weekdays=frozenset(day.weekday for day in sweep.days),
     )
+
+
+def read_boot_at(now: datetime, path: Path = UPTIME_FILE) -> datetime | None:
+    """When this host booted; time that it was suspended counts. None where the kernel does not say."""
+    try:
+        uptime_seconds = float(path.read_text(encoding="ascii").split()[0])
+    except (OSError, ValueError, IndexError):
+        return None
+    return now - timedelta(seconds=uptime_seconds)
 
 
 def read_machine_id(path: Path = MACHINE_ID_FILE) -> str:

@@ -91,6 +91,15 @@ class Judging:
             inputs = fingerprint_of(run, self._snapshot(), self._host_inputs(run))
             self._store.set_fingerprint(run.id, inputs)
 
+    def has_new_inputs(self, sweep: str) -> bool:
+        """Whether a run of this sweep would begin with other inputs than its last one; False where nobody knows."""
+        last = next(iter(self._store.runs(limit=1, sweep=sweep)), None)
+        known = self._store.fingerprint(last.id) if last is not None else None
+        if last is None or not known:
+            return False
+        now = fingerprint_of(last, self._snapshot(), self._host_inputs(last))
+        return any(value and now.get(key) not in ("", None, value) for key, value in known.items())
+
     def judge_new(self, sweep: str, *, may_rerun: bool = False) -> tuple[Suspect, ...]:
         """Judge all that is new of a configured sweep; with `may_rerun` what is low waits for re-runs and is returned."""
         suspects: list[Suspect] = []

@@ -223,6 +223,10 @@ class SweepService:
             if self._cancellation is not None:
                 self._cancellation.cancel(reason=reason)
 
+    def has_new_inputs(self, name: str) -> bool:
+        """Whether a run would begin with other inputs than the last one of this sweep."""
+        return self._judging.has_new_inputs(name)
+
     def pause(self, *, by: str, reason: str) -> str:
         """Start nothing until `resume`, and end what runs. The answer is a sentence."""
         pause = self._context.store.set_pause(by=by, reason=reason)

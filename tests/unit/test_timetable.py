@@ -6,12 +6,14 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from gpumond.config.load import parse
+from gpumond.errors import ConfigError
 from gpumond.model.run import Sweep, SweepOutcome, Trigger
 from gpumond.store.sqlite import Store
 from gpumond.timetable import (
     RERUN_AFTER_SECONDS,
     RETRY_SECONDS,
     Appointment,
+    Occasions,
     appointment_of,
     cadence_of,
     confirmation_at,
@@ -132,3 +134,67 @@ def test_a_low_night_is_measured_again_while_its_window_has_room(minutes_left, r
     ends_at = None if minutes_left is None else MIDNIGHT + timedelta(minutes=minutes_left)
     found = confirmation_at(MIDNIGHT, ends_at, reruns_left=reruns_left)
     assert found == (MIDNIGHT + timedelta(seconds=RERUN_AFTER_SECONDS) if is_repeated else None)
+
+
+AFTER = CONFIG.replace('"nightly"', '"nightly"\nafter = ["boot", "change"]')
+IDLE = AFTER + 'when = "idle"\n'
+ONLY_BOOT = CONFIG.replace('"nightly"', '"nightly"\nafter = ["boot"]')
+
+
+def after(store, hour, occasions, *, day=0, config=AFTER):
+    now = MIDNIGHT + timedelta(days=day, hours=hour)
+    return appointment_of(
+        sweep_config(config), store, now, machine_id="m", known_since=MIDNIGHT, occasions=occasions
+    )
+
+
+def test_without_an_occasion_a_sweep_that_waits_for_one_never_starts(store):
+    assert after(store, 3, Occasions()) == Appointment(None, None)
+    assert after(store, 3, Occasions(change_at=at(1)), config=ONLY_BOOT) == Appointment(None, None)
+
+
+def test_an_occasion_asks_for_the_next_window(store):
+    assert after(store, 6, Occasions(boot_at=at(5.5))) == Appointment(
+        at(2, day=1), at(2, day=1), at(5, day=1)
+    )
+    assert after(store, 3, Occasions(change_at=at(2.5))).starts_at == at(3)
+
+
+def test_once_it_has_run_the_occasion_is_over_whoever_ran_it_and_however_it_ended(store):
+    occasions = Occasions(boot_at=at(1), change_at=at(0.5))
+    record(store, 2, SweepOutcome.SKIPPED, trigger=Trigger.EVENT)
+    assert after(store, 2.5, occasions).starts_at == at(2.5)
+    record(store, 2.5, SweepOutcome.FAILURE, trigger=Trigger.COMMAND)
+    assert after(store, 3, occasions) == Appointment(None, None)
+    assert after(store, 4, Occasions(boot_at=at(1), change_at=at(3.5))).starts_at == at(4)
+
+
+def test_a_refusal_inside_the_window_is_tried_again_later(store):
+    record(store, 2, SweepOutcome.SKIPPED, trigger=Trigger.EVENT)
+    found = after(store, 2, Occasions(boot_at=at(1)))
+    assert found.starts_at == at(2) + timedelta(seconds=RETRY_SECONDS)
+    assert found.due_at == at(2)
+
+
+def test_when_idle_it_starts_at_any_hour_and_is_tried_again_after_a_while(store):
+    occasions = Occasions(boot_at=at(12))
+    assert after(store, 13, occasions, config=IDLE) == Appointment(at(13), at(12))
+    record(store, 13, SweepOutcome.SKIPPED, trigger=Trigger.EVENT)
+    assert after(store, 13, occasions, config=IDLE).starts_at == at(13) + timedelta(seconds=RETRY_SECONDS)
+    record(store, 14, SweepOutcome.SUCCESS, trigger=Trigger.EVENT)
+    assert after(store, 15, occasions, config=IDLE) == Appointment(None, None)
+
+
+def test_a_new_occasion_does_not_wait_for_what_an_older_one_has_tried(store):
+    record(store, 13, SweepOutcome.SUCCESS, trigger=Trigger.EVENT)
+    assert after(store, 13.05, Occasions(change_at=at(13.05)), config=IDLE).starts_at == at(13.05)
+
+
+def test_a_window_in_which_the_occasion_falls_too_late_is_followed_by_the_next(store):
+    record(store, 4.95, SweepOutcome.SKIPPED, trigger=Trigger.EVENT)
+    assert after(store, 4.96, Occasions(change_at=at(4.9))).starts_at == at(2, day=1)
+
+
+def test_idle_without_an_occasion_is_refused():
+    with pytest.raises(ConfigError, match="needs after"):
+        sweep_config(CONFIG + 'when = "idle"\n')

@@ -22,6 +22,10 @@ EXAMPLES = [
 ]
 
 
+NEEDED_BY = {"when": {"after": '["boot"]'}}
+"""Keys that mean nothing without another."""
+
+
 def test_the_page_is_current():
     assert PAGE.read_text(encoding="utf-8") == render_markdown(), (
         "python -m gpumond.config.document > docs/configuration.md"
@@ -41,7 +45,7 @@ def test_every_key_has_a_heading_and_an_example():
 def test_every_example_loads_and_is_no_repetition_of_the_default(section, key, example):
     header = section.header.replace(ANY_NAME, "a")
     required = {each.name: each.examples[0] for each in section.keys if each.is_required and each is not key}
-    rows = {**required, key.name: example}
+    rows = {**required, **NEEDED_BY.get(key.name, {}), key.name: example}
     sets = "[gpu_sets]\nnuma0 = { numa_node = 0 }\n" if ANY_NAME not in section.path else ""
     text = sets + header + "\n" + "".join(f"{name} = {value}\n" for name, value in rows.items())
     assert isinstance(parse(text, name="example"), Config)
