@@ -6,12 +6,13 @@ STAMP := $(VENV)/.installed
 PORT ?= 10061
 JOBS ?= auto
 
-.PHONY: help demo test test-system test-torch lint format lock docs clean
+.PHONY: help demo test detection test-system test-torch lint format lock docs clean
 
 help:
 	@echo 'make demo          the real daemon on a simulated 8 x H200 host (PORT=10061, Ctrl-C ends it)'
 	@echo 'make demo ONCE=1   the same, ends by itself after the first sweep, with a summary'
 	@echo 'make test          lint, types, layers, unit and component tests; no root, a few minutes'
+	@echo 'make detection     the judge against years of simulated nights, compared with docs/results.md; a minute'
 	@echo 'make test-torch    the torch benchmark on CPUs; makes an environment with torch of its own'
 	@echo 'make test-system   daemon, Prometheus, systemd, ... on Debian, as root'
 	@echo 'make docs          write the generated pages and dashboards again'
@@ -43,6 +44,9 @@ test: lint
 	$(BIN)/coverage run -m pytest -n $(JOBS) -m 'not system and not gpu and not torch' tests
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --fail-under=70
+
+detection: $(STAMP)
+	$(BIN)/python bench/detection.py --check
 
 # torch is big, and most who run the tests need not have it: an interpreter of its own, as a user's would be.
 TORCH := .venv-torch

@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import gc
 import math
+import os
 import platform
 import random
 import statistics
@@ -165,7 +166,7 @@ class Delay:
     name: str
     noise: float
     loss: str
-    hosts: int = 100
+    hosts: int = 60
     nights: int = 30
 
 
@@ -175,20 +176,20 @@ class Acceptance:
 
     name: str
     level: float
-    hosts: int = 50
+    hosts: int = 30
 
 
 Experiment = FalseAlarms | Delay | Acceptance
 
 EXPERIMENTS: tuple[Experiment, ...] = (
     FalseAlarms("noise 1 %", World(0.01, disturbed=0.02, clustered=0.5, update_every=60)),
-    FalseAlarms("noise 0.25 %", World(0.0025, disturbed=0.02, clustered=0.5, update_every=60), hosts=100),
+    FalseAlarms("noise 0.25 %", World(0.0025, disturbed=0.02, clustered=0.5, update_every=60), hosts=40),
     Delay("noise 1 %: step 3 %", 0.01, "step 0.03"),
     Delay("noise 1 %: step 5 %", 0.01, "step 0.05"),
     Delay("noise 1 %: step 10 %", 0.01, "step 0.10"),
-    Delay("noise 1 %: drift 0.2 % a day", 0.01, "drift 0.002"),
+    Delay("noise 1 %: drift 0.2 % a day", 0.01, "drift 0.002", hosts=100),
     Delay("noise 0.25 %: step 1 %", 0.0025, "step 0.01"),
-    Acceptance("update that costs 3 %", 0.97, hosts=200),
+    Acceptance("update that costs 3 %", 0.97, hosts=150),
     Acceptance("update that costs 1 %", 0.99),
     Acceptance("update that costs nothing", 1.0),
 )
@@ -365,7 +366,7 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--check", action="store_true", help=f"fail where {RESULTS.name} has other numbers")
-    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--processes", type=int, default=len(os.sched_getaffinity(0)))
     arguments = parser.parse_args()
     began = time.perf_counter()
     table = table_of(run_all(arguments.processes))

@@ -12,7 +12,7 @@ from gpumond.model.benchmark import Collective, busbw_factor
 FIRST_NIGHT = datetime(2026, 1, 1, 2, tzinfo=UTC)
 HEALTHY = {64 << 20: 361.78, 256 << 20: 423.38, 512 << 20: 438.46, 1 << 30: 466.35, 2 << 30: 472.36}
 """busbw in GB/s of an HGX H100 (Azure ND H100 v5), for want of a rounder number."""
-LATENCIES = {8: 14.0, 1 << 10: 15.0, 64 << 10: 28.0}
+LATENCIES = {8: 14.0, 1 << 10: 15.0, 64 << 10: 28.0, 1 << 20: 52.0}
 """Microseconds."""
 FINGERPRINT = {
     "driver": "580.95",
@@ -72,6 +72,7 @@ class Host:
                     size / (time_us * slower * common) / 1e3 * factor_of_busbw,
                     collective=collective,
                     ranks=self.ranks,
+                    wrong=1 if size in wrong_at else 0,
                 )
             )
         at = FIRST_NIGHT + timedelta(days=night, minutes=minutes)

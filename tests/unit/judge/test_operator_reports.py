@@ -43,15 +43,21 @@ def test_r2_gpu_direct_is_off_after_an_upgrade_of_the_os():
     lines += host.nights(LEARNED, LEARNED + 2, fingerprint=after, factor=0.055, transport="NET/IB")
     step = found(judged(lines), "step")
     assert set(step.cause) == {"os_release", "module.nv_peer_mem"}
+    assert "transport NET/IB/GDRDMA -> NET/IB" in step.detail
 
 
 def test_r3_corrupt_data_in_three_runs_of_ten_is_a_rate_and_not_a_flap():
     """NVIDIA/nccl#2001: GH200, `#wrong` above 0 at 1 MiB in 30 % of the runs."""
     host = Host()
-    lines = [host.line(night, wrong_at=(64 << 20,) if night in (2, 5, 9) else ()) for night in range(10)]
+    lines = [host.line(night, wrong_at=(1 << 20,) if night in (2, 5, 9) else ()) for night in range(10)]
     history = judged(lines)
     assert kinds_of(history) == ["wrong_results"]
-    assert "3 of the last 10 runs" in history.findings[0].detail
+    (finding,) = history.findings
+    assert (finding.level, finding.closed_at) == ("critical", None)
+    assert "3 of the last 10 runs" in finding.detail
+    assert "at 1048576 bytes" in finding.evidence
+    failed = [night for night, item in enumerate(history.verdicts) if item.assessment.verdict == "failed"]
+    assert failed == [2, 5, 9]
 
 
 @pytest.mark.parametrize("report", ["R4", "R5"])
