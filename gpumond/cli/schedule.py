@@ -19,8 +19,9 @@ from zoneinfo import ZoneInfo
 from gpumond.cli.options import add_config_option, load_config
 from gpumond.clock import Clock, SystemClock
 from gpumond.config.schema import Config, SweepConfig
+from gpumond.config.sweep_schema import When
 from gpumond.errors import ExitCode, StoreError, StoreErrorKind
-from gpumond.schedule.sweeps import read_machine_id, window_of
+from gpumond.schedule.sweeps import read_boot_at, read_machine_id, window_of
 from gpumond.schedule.windows import (
     Occurrence,
     PlannedStart,
@@ -30,7 +31,7 @@ from gpumond.schedule.windows import (
     occurrences,
 )
 from gpumond.store.sqlite import Store
-from gpumond.timetable import appointment_of
+from gpumond.timetable import Occasions, appointment_of
 
 HELP = "show when the configured sweeps run next, in local time and UTC"
 
@@ -101,6 +102,8 @@ def _open_history(config: Config, clock: Clock) -> Store | None:
 def _plan(sweep: SweepConfig, store: Store | None, now: datetime, machine_id: str, count: int) -> Plan:
     window = window_of(sweep)
     offset = host_offset(machine_id, sweep.spread)
+    if sweep.after:
+        return Plan(sweep, window, offset, tuple(_after_occasion(sweep, store, now, machine_id)))
     first = (
         next_start(window, now, offset_seconds=offset)
         if store is None
@@ -108,6 +111,20 @@ def _plan(sweep: SweepConfig, store: Store | None, now: datetime, machine_id: st
     )
     starts = tuple(_following(window, first, offset, count)) if first is not None else ()
     return Plan(sweep, window, offset, starts)
+
+
+def _after_occasion(
+    sweep: SweepConfig, store: Store | None, now: datetime, machine_id: str
+) -> Iterator[PlannedStart]:
+    """The one start that something has asked for by now. Changed inputs are seen by the daemon only."""
+    if store is None:
+        return
+    occasions = Occasions(boot_at=read_boot_at(now), change_at=store.last_change_at())
+    at = appointment_of(
+        sweep, store, now, machine_id=machine_id, known_since=now, occasions=occasions
+    ).starts_at
+    if at is not None:
+        yield PlannedStart(at, next(occurrences(window_of(sweep), at)))
 
 
 def _first_of_history(
@@ -133,14 +150,27 @@ def _following(window: Window, first: PlannedStart, offset: float, count: int) -
 
 def _as_lines(plan: Plan, now: datetime) -> Iterator[str]:
     sweep, zone = plan.sweep, ZoneInfo(plan.window.zone)
+    asks = " or ".join(sweep.after)
+    if sweep.after and sweep.when is When.IDLE:
+        yield f"{sweep.name}: once after each {asks}, at any hour at which the GPUs are idle"
+        yield from _start_lines(plan, now, zone)
+        return
     days = "every day" if len(plan.window.weekdays) == len(type(sweep.days[0])) else ", ".join(sweep.days)
     yield (
-        f"{sweep.name}: {sweep.window} {plan.window.zone}, {days}; "
+        f"{sweep.name}: {sweep.window} {plan.window.zone}, {days}"
+        f"{f', once after each {asks}' if asks else ''}; "
         f"this host starts {_minutes(plan.offset_seconds)} after the window opens"
     )
+    yield from _start_lines(plan, now, zone)
+
+
+def _start_lines(plan: Plan, now: datetime, zone: ZoneInfo) -> Iterator[str]:
+    if plan.sweep.after and not plan.starts:
+        yield "  nothing has asked for it"
     for start in plan.starts:
         local = start.at.astimezone(zone)
-        note = "  at once: the window is open" if start.at <= now else ""
+        reason = "the window is open" if plan.sweep.when is When.WINDOW else "idle GPUs are all it needs"
+        note = f"  at once: {reason}" if start.at <= now else ""
         yield f"  {local:%a %Y-%m-%d %H:%M:%S %Z}  {_utc(start.at)}{note}"
 
 
@@ -157,6 +187,8 @@ def _as_document(plan: Plan) -> dict[str, Any]:
         "timezone": plan.window.zone,
         "days": [day.value for day in plan.sweep.days],
         "offset_seconds": plan.offset_seconds,
+        "after": [occasion.value for occasion in plan.sweep.after],
+        "when": plan.sweep.when.value,
         "starts": [_start_as_document(start, zone) for start in plan.starts],
     }
 
