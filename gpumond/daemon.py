@@ -20,6 +20,7 @@ from types import FrameType
 from gpumond import __version__
 from gpumond.appointments import Appointments
 from gpumond.assembly import (
+    RUNS_DIRECTORY,
     daemon_lock_file,
     make_kernel_log,
     make_launcher,
@@ -47,7 +48,7 @@ from gpumond.store.retention import RetentionPolicy
 from gpumond.store.sqlite import Store
 from gpumond.sweep.context import SweepContext
 from gpumond.sweep.plan import resolve_gpu_sets
-from gpumond.sweep.recovery import end_abandoned, take_over_cgroup
+from gpumond.sweep.recovery import end_abandoned, remove_abandoned_files, take_over_cgroup
 from gpumond.sweep.service import RunnerFactory, SweepService
 from gpumond.sweep.specs import gpu_set_rules, sweep_specs
 from gpumond.systemd import Notifier
@@ -78,13 +79,14 @@ class Daemon:
         config_file: Path | None = None,
         override: Callable[[Config], Config] = lambda config: config,
         on_ready: Callable[[Daemon], None] = lambda _daemon: None,
+        notifier: Notifier | None = None,
     ) -> None:
         self._config = config
         self._config_file = config_file
         self._override = override
         self._clock = clock
         self._on_ready = on_ready
-        self._notifier = Notifier(os.environ)
+        self._notifier = notifier or Notifier(os.environ)
         self._wake = threading.Event()
         self._is_stopping = False
         self._must_reload = False
@@ -211,6 +213,7 @@ class Daemon:
         store.fail_abandoned_requests()
         self._monitor.restore()
         self._kernel_log.restore()
+        remove_abandoned_files(store, self._config.store.directory / RUNS_DIRECTORY)
         self._sweeps.restore()
 
     def _start_schedule(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
 
 from gpumond import log
@@ -11,7 +12,8 @@ from gpumond.config.load import DEFAULT_FILE, load
 from gpumond.config.schema import Config
 from gpumond.config.values import parse_listen_address
 from gpumond.daemon import Daemon
-from gpumond.errors import UsageError
+from gpumond.errors import GpumondError, UsageError
+from gpumond.systemd import Notifier
 
 HELP = "run the daemon: snapshots, sweeps, Prometheus endpoint"
 
@@ -44,10 +46,19 @@ def run(arguments: argparse.Namespace) -> int:
         config = _with_listen_address(config, arguments.listen_address)
         return _with_web_config_file(config, arguments.web_config_file)
 
-    config = override(load(arguments.config))
-    log.configure(level=config.log.level.value, form=config.log.format.value)
-    daemon = Daemon(config, clock=SystemClock(), config_file=arguments.config, override=override)
-    return int(daemon.run())
+    notifier = Notifier(os.environ)
+    try:
+        config = override(load(arguments.config))
+        log.configure(level=config.log.level.value, form=config.log.format.value)
+        daemon = Daemon(
+            config, clock=SystemClock(), config_file=arguments.config, override=override, notifier=notifier
+        )
+        return int(daemon.run())
+    except GpumondError as error:
+        # What `systemctl status` shows of a service that did not start; the journal has the hint, too.
+        first_line = error.message.partition("\n")[0]
+        notifier.send(f"STATUS=cannot run: {first_line}")
+        raise
 
 
 def _with_listen_address(config: Config, text: str | None) -> Config:

@@ -2,7 +2,7 @@
 
 Session, mark and descent (leftovers.py) find all that does not hide on purpose; a cgroup holds what hides too, and
 `cgroup.kill` ends all of it in one step, also what forks faster than it can be counted. That needs `Delegate=` in the
-unit (deploy/systemd/gpumond-delegate.conf). The cgroup of ours then has two leaves, because no cgroup may hold both
+unit (deploy/systemd/gpumond.service.d/cgroup-delegation.conf). The cgroup of ours then has two leaves, because no cgroup may hold both
 processes and groups with controllers:
 
     gpumond.service/main        the daemon, its probes and its watch

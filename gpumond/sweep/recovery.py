@@ -6,6 +6,7 @@ process lives, its runs are its own.
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -79,3 +80,17 @@ def _end_run(run: Run, store: Store, clock: Clock) -> None:
         ),
         output=b"",
     )
+
+
+def remove_abandoned_files(store: Store, work_directory: Path) -> None:
+    """Remove the directory of every run that is not open: its process was killed before it could do so itself.
+
+    A run is open before its directory is made, so nobody's is taken away while it measures. What a root's command has
+    left may stay: it is not ours to delete.
+    """
+    if not work_directory.is_dir():
+        return
+    live = {run.id for run in store.open_runs()}
+    for directory in work_directory.iterdir():
+        if directory.is_dir() and directory.name not in live:
+            shutil.rmtree(directory, ignore_errors=True)

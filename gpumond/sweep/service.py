@@ -32,6 +32,9 @@ from gpumond.sweep.selection import select_points
 log = get_logger("sweep")
 
 
+STOP_GRACE_SECONDS = 1.0
+"""A service stops in less than 3 s, also while a benchmark hangs that ignores SIGTERM; a driver takes 0.3 s after SIGKILL."""
+
 RESUMED = "sweeps are no longer paused"
 NOT_PAUSED = "sweeps were not paused"
 
@@ -217,11 +220,11 @@ class SweepService:
         return report
 
     def stop(self, reason: str) -> None:
-        """Start nothing any more, and end what runs: SIGTERM, then SIGKILL after the usual grace."""
+        """Start nothing any more, and end what runs: SIGTERM, then SIGKILL after a short grace."""
         with self._lock:
             self._is_stopping = True
             if self._cancellation is not None:
-                self._cancellation.cancel(reason=reason)
+                self._cancellation.cancel(grace_seconds=STOP_GRACE_SECONDS, reason=reason)
 
     def has_new_inputs(self, name: str) -> bool:
         """Whether a run would begin with other inputs than the last one of this sweep."""

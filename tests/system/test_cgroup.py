@@ -1,4 +1,4 @@
-"""The daemon in a cgroup that is delegated to it, as with deploy/systemd/gpumond-delegate.conf."""
+"""The daemon in a cgroup that is delegated to it, as with deploy/systemd/gpumond.service.d/cgroup-delegation.conf."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from gpumond.model.benchmark import Collective
 from gpumond.model.run import Cause, Engine, GpuSet, Run, Sweep, SweepOutcome, Trigger
 from gpumond.process.procfs import read_stat
 from gpumond.store.sqlite import Store
-from gpumond.sweep.recovery import end_abandoned
+from gpumond.sweep.recovery import end_abandoned, remove_abandoned_files
 
 NOW = datetime(2026, 11, 29, 2, tzinfo=UTC)
 SWEEP = Sweep("20261129T020000Z-aaaaaa", "nightly", Trigger.WINDOW, NOW, planned_runs=1)
@@ -93,3 +93,12 @@ def test_points_measured_before_the_end_are_kept(store, tmp_path):
         detail="gpumond ended while this ran",
         ended_at=store.run(RUN.id).ended_at,
     )
+
+
+def test_the_directories_of_runs_that_are_not_open_are_removed(store, tmp_path):
+    for name in (RUN.id, "of-a-dead-daemon"):
+        (tmp_path / "runs" / name / "home").mkdir(parents=True)
+    (tmp_path / "runs" / "job.slurm").write_text("")
+    remove_abandoned_files(store, tmp_path / "runs")
+    assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == sorted([RUN.id, "job.slurm"])
+    remove_abandoned_files(store, tmp_path / "nowhere")
