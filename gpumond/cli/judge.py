@@ -124,7 +124,7 @@ def _lines(path: str) -> list[str]:
         raise UsageError(
             f"cannot read {path!r}: {reason}", hint="Give a readable file, or - for standard input."
         ) from error
-    return text.splitlines()
+    return text.split("\n")  # not splitlines: other separators may stand inside a JSON text
 
 
 def _document(judged: JudgedHistory) -> JudgeDocument:

@@ -7,6 +7,7 @@ last known value.
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -79,6 +80,7 @@ def _gpu_inputs(snapshot: Snapshot, members: Iterable[GpuUuid]) -> dict[str, str
         "memory_partition": _each(gpus, lambda gpu: gpu.memory_partition),
         "power_limit": _each(gpus, lambda gpu: gpu.power_limit_watts),
         "clock_limit": _each(gpus, lambda gpu: gpu.sm_clock_limit_hertz),
+        "links": _links(snapshot, frozenset(uuids)),
         "topology_hash": _topology_hash(snapshot, frozenset(uuids)),
     }
 
@@ -89,6 +91,16 @@ def _environment_inputs(environment: Mapping[str, str]) -> dict[str, str]:
         for name, value in sorted(environment.items())
         if name.startswith(_LIBRARY_VARIABLES) and name not in _PER_RUN
     }
+
+
+def _links(snapshot: Snapshot, members: frozenset[GpuUuid]) -> str:
+    """What the hash is of, in words for whoever reads that it changed: `NV18:54 SYS:2`, over directed pairs."""
+    labels = Counter(
+        link_label(pair) for pair in snapshot.pairs if pair.gpu in members and pair.peer in members
+    )
+    return (
+        "" if _UNKNOWN in labels else " ".join(f"{label}:{count}" for label, count in sorted(labels.items()))
+    )
 
 
 def _topology_hash(snapshot: Snapshot, members: frozenset[GpuUuid]) -> str:

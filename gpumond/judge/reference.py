@@ -122,7 +122,9 @@ def link_model_busbw(
     model = link_model_of(name, topology_class)
     if model is None:
         return None
-    return min(links, model.links) * model.link_bytes_per_second * model.fraction  # a product has no more than these
+    return (
+        min(links, model.links) * model.link_bytes_per_second * model.fraction
+    )  # a product has no more than these
 
 
 def is_modelled(collective: str, ranks: int) -> bool:

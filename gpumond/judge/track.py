@@ -11,11 +11,12 @@ from dataclasses import dataclass, replace
 from gpumond.judge import policy
 from gpumond.judge.admission import refusal_of
 from gpumond.judge.assessment import Assessment
-from gpumond.judge.attribution import blamed, cause_of
+from gpumond.judge.attribution import blamed, cause_of, sentence_of
+from gpumond.judge.fingerprint import carried, changes_between
 from gpumond.judge.ledger import Signal
 from gpumond.judge.observation import Observation
 from gpumond.judge.tonight import Tonight
-from gpumond.model.baseline import Track
+from gpumond.model.baseline import InputChange, Track
 from gpumond.model.change import Level
 from gpumond.model.finding import FindingKind
 from gpumond.model.run import Verdict
@@ -75,7 +76,15 @@ def _with_good_results(track: Track, refusals: Sequence[Assessment | None]) -> T
     return replace(track, results=results, failures=0)
 
 
+def _changes_before(run: Observation, track: Track) -> tuple[InputChange, ...]:
+    """What changed between the last valid night and a run that is none."""
+    inputs = carried(track.fingerprint, run.fingerprint)
+    changes = (*track.changes, *changes_between(track.fingerprint, inputs, run.at))
+    return blamed(changes, onset=run.at, until=run.at, last_good_at=track.last_at)
+
+
 def _wrong_signal(run: Observation, track: Track) -> Signal:
+    changes = _changes_before(run, track)
     bad = track.results.count(False)
     sizes = ", ".join(str(size) for size in run.wrong_sizes if size)
     return Signal(
@@ -83,20 +92,22 @@ def _wrong_signal(run: Observation, track: Track) -> Signal:
         collective=run.track.collective,
         first_at=run.at,
         confirmed_at=run.at,
-        detail=f"{run.track.collective}: data arrives corrupt in {bad} of the last {len(track.results)} runs",
+        detail=f"{run.track.collective}: data arrives corrupt in {bad} of the last {len(track.results)} runs;"
+        f" {sentence_of(changes)}",
         evidence=f"last at {sizes} bytes" if sizes else "the benchmark does not say at which sizes",
-        cause=cause_of(blamed(track.changes, onset=run.at, until=run.at)),
+        cause=cause_of(changes),
     )
 
 
 def _failed_signal(run: Observation, track: Track) -> Signal:
-    again = track.failures > 1
+    again, changes = track.failures > 1, _changes_before(run, track)
     return Signal(
         kind=FindingKind.FAILED,
         collective=run.track.collective,
         first_at=run.at,
         confirmed_at=run.at if again else None,
-        detail=f"{run.track.collective} fails: {run.failure}",
+        detail=f"{run.track.collective} fails: {run.failure}; {sentence_of(changes)}",
+        cause=cause_of(changes),
         evidence=f"{track.failures} nights in a row" if again else "one night",
         level=Level.CRITICAL if again else None,
     )

@@ -48,6 +48,7 @@ def test_everything_that_may_move_a_number_is_in_it():
         "memory_partition": "not supported",
         "power_limit": "not supported",
         "clock_limit": "not supported",
+        "links": "NV18:2",
         "topology_hash": "",
         "cmdline": "ro quiet",
         "conf./etc/nccl.conf": "absent",
@@ -110,7 +111,9 @@ def test_the_topology_hash(change, is_same):
     ],
 )
 def test_a_topology_that_cannot_be_read_has_no_hash(change):
-    assert inputs(make_snapshot(**change))["topology_hash"] == ""
+    found = inputs(make_snapshot(**change))
+    assert found["topology_hash"] == ""
+    assert "?" not in found["links"]
 
 
 def observed(run, **options):

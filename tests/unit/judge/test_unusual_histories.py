@@ -191,6 +191,21 @@ CASES = {
         after((1, {"wrong_at": (1 << 30,)}), (14, {})),
         {("wrong_results", "critical", 28, 28, 42, ())},
     ),
+    "corrupt data since the night of an upgrade": (
+        after((2, {"fingerprint": {**FINGERPRINT, "nccl": "2.28.9"}, "wrong_at": (1 << 20,)})),
+        {("wrong_results", "critical", 28, 28, None, ("nccl",))},
+    ),
+    "a benchmark that fails since the night of an upgrade": (
+        after((2, {"fingerprint": DRIVER, "rows": [], "outcome": "failed"})),
+        {("failed", "critical", 28, 29, None, ("driver",))},
+    ),
+    "corrupt data long after an upgrade": (
+        after((9, {"fingerprint": DRIVER}), (1, {"fingerprint": DRIVER, "wrong_at": (1 << 20,)})),
+        {
+            ("baseline_candidate", "info", 28, 34, 34, ("driver",)),
+            ("wrong_results", "critical", 37, 37, None, ()),
+        },
+    ),
     "a benchmark that fails twice": (
         after((2, {"rows": [], "outcome": "failed"}), (1, {})),
         {("failed", "critical", 28, 29, 30, ())},
