@@ -27,7 +27,7 @@ from gpumond.config.glance import (
 from gpumond.config.guards_schema import GuardsConfig
 from gpumond.config.reserved import check_environment_name, check_environment_value
 from gpumond.config.sweep_schema import ALL_GPUS, SweepConfig
-from gpumond.config.table import NEEDS_RESTART, Table, UniqueList
+from gpumond.config.table import NEEDS_RESTART, MaybeEmptyList, Table, UniqueList
 from gpumond.config.values import (
     LARGEST_BYTES,
     MIB,
@@ -314,6 +314,15 @@ class EnginesConfig(Table):
 
     nccl_tests: Annotated[NcclTestsConfig, Field(description="nccl-tests or rccl-tests.")] = NcclTestsConfig()
     torch: Annotated[TorchConfig, Field(description="torch.distributed.")] = TorchConfig()
+    trusted_owners: Annotated[
+        MaybeEmptyList[StrictStr],
+        Field(
+            description="Where gpumond runs as root: users whose programs it may start besides root's own. Whoever can "
+            "replace a benchmark becomes what gpumond is. As a user of its own, which is what its unit gives it, "
+            "gpumond does not ask.",
+            examples=[["builder"]],
+        ),
+    ] = ()
 
 
 EnvironmentName: TypeAlias = Annotated[StrictStr, AfterValidator(check_environment_name)]

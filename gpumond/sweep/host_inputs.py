@@ -21,9 +21,15 @@ def read_host_inputs(run: Run) -> HostInputs:
     """Never raises: what cannot be read is empty."""
     return HostInputs(
         command_line=_read_text(_COMMAND_LINE),
-        benchmark_sha256=_digest_of_program(Path(run.command[0])) if run.command else "",
+        benchmark_sha256=_digest_of_program(_program_of(run)) if run.command else "",
         conf_sha256={str(path): _digest_of(path) for path in _CONF_FILES},
     )
+
+
+def _program_of(run: Run) -> Path:
+    """nccl-tests' program may stand behind a launcher such as numactl; our own are known by their interpreter."""
+    suffix = f"/{run.collective.value}_perf"
+    return Path(next((word for word in run.command if word.endswith(suffix)), run.command[0]))
 
 
 def _read_text(path: Path) -> str:

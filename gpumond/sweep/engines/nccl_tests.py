@@ -6,13 +6,14 @@ One process drives all GPUs of a set (`-g N`): no launcher, no process tree, so 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from gpumond.errors import HostError
 from gpumond.model.benchmark import Collective
 from gpumond.model.run import Engine
 from gpumond.sweep.engines.engine import EngineCommand
+from gpumond.sweep.engines.trust import require_trusted
 from gpumond.sweep.plan import Step, nccl_tests_arguments, program_name
 
 USUAL_DIRECTORIES = (
@@ -42,12 +43,14 @@ class NcclTests:
         launcher: Sequence[str] = (),
         search_path: str = "",
         is_rccl: bool = False,
+        trusted_uids: Collection[int] = (),
     ) -> None:
         self._directory = directory
         self._library_path = tuple(library_path)
         self._launcher = tuple(launcher)
         self._search_path = search_path
         self._is_rccl = is_rccl
+        self._trusted_uids = trusted_uids
 
     @property
     def name(self) -> Engine:
@@ -58,13 +61,14 @@ class NcclTests:
         return EngineCommand((*self._launcher, str(program), *nccl_tests_arguments(step)), self._library_path)
 
     def find(self, collective: Collective) -> Path:
-        """The program of a collective. Raises HostError where there is none, or it cannot be run."""
+        """The program of a collective. Raises HostError where there is none, or it cannot or must not be run."""
         name = program_name(collective)
         for directory in self.directories:
             program = directory / name
             if program.is_file():
                 if not os.access(program, os.X_OK):
                     raise HostError(f"{program} is not executable", hint=f"Run `chmod +x {program}`.")
+                require_trusted(program, trusted_uids=self._trusted_uids)
                 return program.resolve()
         where = str(self._directory) if self._directory else "the usual places or PATH"
         raise HostError(f"{name} is not in {where}", hint=INSTALL_HINT)

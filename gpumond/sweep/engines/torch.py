@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from gpumond.errors import HostError
@@ -16,6 +16,7 @@ from gpumond.model.run import Engine
 from gpumond.process.ask import Answer
 from gpumond.sweep.engines.engine import EngineCommand
 from gpumond.sweep.engines.own import own_arguments
+from gpumond.sweep.engines.trust import require_trusted
 from gpumond.sweep.plan import Step
 
 PROGRAM = Path(__file__).with_name("torch_benchmark.py")
@@ -32,11 +33,17 @@ class TorchEngine:
     """`backend` is gloo in tests without GPUs; a host with GPUs that torch cannot use is an error, never a CPU's number."""
 
     def __init__(
-        self, *, python: Path | None, ask: Callable[[Sequence[str]], Answer], backend: str = "nccl"
+        self,
+        *,
+        python: Path | None,
+        ask: Callable[[Sequence[str]], Answer],
+        backend: str = "nccl",
+        trusted_uids: Collection[int] = (),
     ) -> None:
         self._python = python or Path(sys.executable)
         self._ask = ask
         self._backend = backend
+        self._trusted_uids = trusted_uids
         self._is_checked = False
 
     @property
@@ -50,13 +57,15 @@ class TorchEngine:
         )
 
     def find(self) -> Path:
-        """The interpreter. Raises HostError where it cannot be run, or has no torch."""
+        """The interpreter. Raises HostError where it cannot or must not be run, or has no torch."""
         python = self._python  # not resolved: a virtual environment is known by the path of its link
         if not self._is_checked:
             if not python.is_file():
                 raise HostError(f"there is no Python at {python}", hint=INSTALL_HINT)
             if not os.access(python, os.X_OK):
                 raise HostError(f"{python} is not executable", hint=INSTALL_HINT)
+            if python != Path(sys.executable):  # which is running us already
+                require_trusted(python, trusted_uids=self._trusted_uids)
             answer = self._ask((str(python), NO_USER_SITE, "-c", _HAS_TORCH))
             if answer.failure:
                 said = answer.errors.strip().rpartition("\n")[2]

@@ -29,3 +29,12 @@ def test_the_kernel_is_asked_for_its_command_line(tmp_path):
     found = read_host_inputs(make_run(make_sweep(), command=()))
     assert found.command_line
     assert set(found.conf_sha256) == {"/etc/nccl.conf", "/etc/rccl.conf"}
+
+
+def test_behind_a_launcher_it_is_the_benchmark_that_counts(tmp_path):
+    program = tmp_path / "all_reduce_perf"
+    program.write_text("one build")
+    run = make_run(make_sweep(), command=("/usr/bin/numactl", "--localalloc", str(program), "-b", "8"))
+    first = read_host_inputs(run).benchmark_sha256
+    program.write_text("another build")
+    assert read_host_inputs(run).benchmark_sha256 not in ("", first)
