@@ -7,7 +7,7 @@ import os
 import platform
 import resource
 import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from gpumond import __version__
@@ -20,8 +20,12 @@ from gpumond.errors import HostError
 from gpumond.guards.lock import holder_of
 from gpumond.monitor.kernel_log import KERNEL_MESSAGES, NO_ACCESS_HINT
 from gpumond.parsers.kernel_log import read_entry
+from gpumond.process.procfs import read_all_stats
 
 _JOURNAL_SECONDS_MAX = 10.0
+
+_SLURM_DAEMON = "slurmd"
+_KUBERNETES_DAEMON = "kubelet"
 
 SHM_BYTES_MIN = 1 << 30
 """NCCL's shared memory transport fails on containers' default of 64 MiB (NVIDIA/nccl#290, #525)."""
@@ -34,6 +38,7 @@ def check_host(config: Config) -> Iterator[Check]:
     yield from _check_nvml_binding()
     yield from _check_extras()
     yield from _check_sweeps(config)
+    yield from check_scheduler(config, {stat.name for stat in read_all_stats()})
     yield _check_daemon(config)
     yield _check_store(config)
     yield _check_lock(config)
@@ -70,6 +75,29 @@ def _check_sweeps(config: Config) -> Iterator[Check]:
             Level.WARNING,
             "none configured: nothing is ever measured by itself",
             "Add a [[sweep]] table; config.example.toml has a nightly one.",
+        )
+
+
+def check_scheduler(config: Config, names: Collection[str]) -> Iterator[Check]:
+    """Whether whoever gives out this host's GPUs is asked; `names` are those of the running processes."""
+    if not config.sweeps or config.simulate is not None:
+        return
+    slurm = config.guards.slurm
+    if slurm is not None:
+        yield Check("Slurm", Level.OK, f"is asked before a sweep, mode {slurm.mode.value}")
+    elif _SLURM_DAEMON in names:
+        yield Check(
+            "Slurm",
+            Level.WARNING,
+            f"{_SLURM_DAEMON} runs here, and sweeps do not ask it",
+            "Add the table [guards.slurm]: else a job may be given GPUs on which a sweep has just begun.",
+        )
+    if _KUBERNETES_DAEMON in names and not config.guards.command:
+        yield Check(
+            "Kubernetes",
+            Level.WARNING,
+            f"{_KUBERNETES_DAEMON} runs here, and sweeps do not ask it",
+            "Set guards.command; docs/guards.md has an example.",
         )
 
 
