@@ -5,7 +5,9 @@ Knows which command is a probe and which is a benchmark on this host, real or ma
 
 from __future__ import annotations
 
+import contextlib
 import os
+import pwd
 import sys
 from collections.abc import Callable, Sequence
 from functools import cache, partial
@@ -30,6 +32,7 @@ from gpumond.probe.launcher import ProbeLauncher, default_probe_command
 from gpumond.probe.sysfs import bridges_to
 from gpumond.process.ask import Answer, ask
 from gpumond.process.environment import helper_environment, probe_environment
+from gpumond.process.lost import LostProcesses
 from gpumond.simulate.scenario import load_scenario
 from gpumond.store.sqlite import Store
 from gpumond.sweep.context import QuietPolicy, SweepContext
@@ -50,6 +53,7 @@ from gpumond.sweep.watch import WatchCommand
 DAEMON_LOCK = "daemon.lock"
 RUNS_DIRECTORY = "runs"
 LOST_PROBE = "probe.lost"
+LOST_BENCHMARK = "benchmark.lost"
 
 INTERPRETER_SECONDS_MAX = 30.0
 """How long a Python may take to say whether it has torch: it may lie on a network file system."""
@@ -77,6 +81,11 @@ def make_web_access(config: Config, clock: Clock) -> WebAccess:
     return OPEN_ACCESS if file is None else load_web_file(file, now=clock.now())
 
 
+def make_lost_benchmarks(config: Config) -> LostProcesses:
+    """The benchmarks of this store that no signal ends, whoever started them."""
+    return LostProcesses(config.store.directory / LOST_BENCHMARK)
+
+
 def make_launcher(config: Config, clock: Clock) -> ProbeLauncher:
     return ProbeLauncher(
         probe_command(config),
@@ -96,13 +105,27 @@ def make_engines(config: Config, clock: Clock, vendor: Vendor | None = None) -> 
         launcher=settings.launcher,
         search_path=os.environ.get("PATH", ""),
         is_rccl=vendor is Vendor.AMD,
+        trusted_uids=_uids_of(config.engines.trusted_owners),
     )
     questions = make_questions(clock, deadline_seconds=INTERPRETER_SECONDS_MAX)
     return Engines(
         nccl_tests=nccl_tests,
         nccl4py=None if vendor is Vendor.AMD else Nccl4pyEngine(),
-        torch=TorchEngine(python=config.engines.torch.python, ask=questions),
+        torch=TorchEngine(
+            python=config.engines.torch.python,
+            ask=questions,
+            trusted_uids=_uids_of(config.engines.trusted_owners),
+        ),
     )
+
+
+def _uids_of(names: Sequence[str]) -> frozenset[int]:
+    """Those of this host; a name that it does not know owns nothing here."""
+    found = set()
+    for name in names:
+        with contextlib.suppress(KeyError):
+            found.add(pwd.getpwnam(name).pw_uid)
+    return frozenset(found)
 
 
 def engine_chooser(config: Config, clock: Clock) -> Callable[[Step, Snapshot], BenchmarkEngine]:
@@ -206,9 +229,10 @@ def make_sweep_context(
     quiet_log: QuietLog | None = None,
     own_job: str = "",
     runs_cgroup: Path | None = None,
+    lost: LostProcesses | None = None,
 ) -> SweepContext:
     """`quiet_log` is the daemon's, which knows the last minutes; `own_job` is the Slurm job that this process is;
-    `runs_cgroup` is the daemon's where one is delegated to it.
+    `runs_cgroup` is the daemon's where one is delegated to it, `lost` the one that it asks each second.
     """
     return SweepContext(
         store=store,
@@ -224,6 +248,7 @@ def make_sweep_context(
         quiet=_quiet_policy(config, quiet_log or QuietLog()),
         guards=make_guards(config, store=store, clock=clock, own_job=own_job),
         runs_cgroup=runs_cgroup,
+        lost=lost or make_lost_benchmarks(config),
         own_job=own_job,
         allowed_processes=frozenset(config.guards.allowed_processes),
     )
@@ -247,6 +272,7 @@ def make_runner(
         clock=context.clock,
         lock_file=context.lock_file,
         work_directory=context.work_directory,
+        lost=context.lost,
         on_event=on_event,
     )
 

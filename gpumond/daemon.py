@@ -24,6 +24,7 @@ from gpumond.assembly import (
     daemon_lock_file,
     make_kernel_log,
     make_launcher,
+    make_lost_benchmarks,
     make_runner,
     make_sweep_context,
     make_textfile,
@@ -91,6 +92,7 @@ class Daemon:
         self._is_stopping = False
         self._must_reload = False
         self._quiet_log = QuietLog()
+        self._lost = make_lost_benchmarks(config)
         now = clock.now()
         self.board = StatusBoard(
             HostStatus(
@@ -135,7 +137,7 @@ class Daemon:
             hold_lock(lock_file, purpose="daemon", clock=self._clock),
         ):
             self._store = store
-            self._runs_cgroup = take_over_cgroup(self._clock)
+            self._runs_cgroup = take_over_cgroup(self._clock, self._lost)
             self._monitor = TopologyMonitor(
                 launcher=launcher,
                 store=store,
@@ -209,7 +211,7 @@ class Daemon:
                 moved_to=str(store.recovered_from.path),
                 reason=store.recovered_from.reason,
             )
-        end_abandoned(store, self._config.benchmark.lock_file, self._clock)
+        end_abandoned(store, self._config.benchmark.lock_file, self._clock, self._lost)
         store.fail_abandoned_requests()
         self._monitor.restore()
         self._kernel_log.restore()
@@ -239,7 +241,14 @@ class Daemon:
                 self._must_reload = False
                 self._reload()
             self._requests.obey()
+            self._show_unkillable()
             self._feed_watchdog()
+
+    def _show_unkillable(self) -> None:
+        pids = (*self._monitor.unkillable_pids, *self._lost.living_pids)
+        if pids != self.board.status.unkillable_pids:
+            self.board.update(lambda status: replace(status, unkillable_pids=pids))
+            log.warning("unkillable_processes", pids=list(pids))
 
     def _end(self) -> None:
         self._notifier.send("STOPPING=1", "STATUS=ending")
@@ -318,6 +327,7 @@ class Daemon:
             take_snapshot=self._monitor.snapshot_for_sweep,
             quiet_log=self._quiet_log,
             runs_cgroup=self._runs_cgroup,
+            lost=self._lost,
         )
 
     def _runner_for(self, config: Config) -> RunnerFactory:

@@ -19,6 +19,7 @@ from gpumond.sweep.plan import Step, SweepSpec, sizes_of
 from gpumond.sweep.runner import Plan, ask_guards, make_plan
 
 _NAMES = {
+    GuardName.UNKILLABLE: "unkillable",
     GuardName.PAUSED: "pause",
     GuardName.INHIBITED: "inhibit file",
     GuardName.BUSY: "processes",

@@ -240,7 +240,6 @@ def _measure(
     arguments: argparse.Namespace,
 ) -> SweepReport:
     own_job = _own_job(arguments)
-    end_abandoned(store, config.benchmark.lock_file, clock)
     launcher = make_launcher(config, clock)
     snapshots: list[Snapshot] = []
 
@@ -256,6 +255,7 @@ def _measure(
     context = make_sweep_context(
         config, store=store, clock=clock, take_snapshot=take_snapshot, own_job=own_job
     )
+    end_abandoned(store, config.benchmark.lock_file, clock, context.lost)
     runner = make_runner(
         config,
         context,

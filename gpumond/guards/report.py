@@ -18,6 +18,7 @@ ProcessLists: TypeAlias = Mapping[GpuUuid, Reading[tuple[GpuProcess, ...]]]
 class GuardName(StrEnum):
     """Also what a refusal is counted under (sweep.reasons)."""
 
+    UNKILLABLE = "unkillable"
     PAUSED = "paused"
     INHIBITED = "inhibited"
     BUSY = "busy"

@@ -65,10 +65,15 @@ class TopologyMonitor:
     def configure(self, *, launcher: ProbeLauncher, interval_seconds: float, errors_every: int) -> None:
         """Take over a reloaded configuration, from the next snapshot on."""
         with self._lock:
-            if self._launcher.unkillable_pid is None:  # the new one would not know whom to wait for
+            if not self._launcher.unkillable_pids:  # the new one would not know whom to wait for
                 self._launcher = launcher
             self._interval_seconds = interval_seconds
             self._errors_every = errors_every
+
+    @property
+    def unkillable_pids(self) -> tuple[int, ...]:
+        """Probes that survived SIGKILL and are still there."""
+        return self._launcher.unkillable_pids
 
     def take(self) -> ProbeResult:
         """Take one snapshot and publish what came of it. Never raises for the hardware's sake."""
@@ -137,12 +142,7 @@ class TopologyMonitor:
             last_success=self._clock.now() if _is_successful(result) else last,
             detail=_detail(result),
         )
-        pid = self._launcher.unkillable_pid
-        return replace(
-            status,
-            collectors=tuple(old[name] for name in sorted(old)),
-            unkillable_pids=(pid,) if pid is not None else (),
-        )
+        return replace(status, collectors=tuple(old[name] for name in sorted(old)))
 
     def _report(self, result: ProbeResult) -> None:
         is_successful = _is_successful(result)

@@ -1,17 +1,16 @@
 """Starts probe children, one at a time, and makes a value of whatever becomes of them. Imports no GPU library.
 
 A probe that hangs is killed at its deadline. One that survives even SIGKILL sits in the driver, and a second one would
-join it there: so nothing more is started until that very process is gone, and `unkillable_pid` says so meanwhile.
+join it there: so nothing more is started until that very process is gone, and `unkillable_pids` says so meanwhile.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
 import sys
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
@@ -20,7 +19,8 @@ from gpumond.clock import Clock
 from gpumond.model.run import Cause
 from gpumond.model.topology import SNAPSHOT_SCHEMA, Snapshot
 from gpumond.process import supervisor
-from gpumond.process.child import boot_id
+from gpumond.process.lost import LostProcesses
+from gpumond.process.procfs import process_is_alive
 from gpumond.process.supervisor import Cancellation, Command, Limits, ProcessResult
 
 DOCUMENT_BYTES_MAX = 8 * 1024 * 1024
@@ -71,15 +71,6 @@ class ProbeResult:
     cpu_seconds: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Lost:
-    """A process beyond SIGKILL; start ticks and boot tell it from a later one with the same pid."""
-
-    pid: int
-    start_ticks: int
-    boot_id: str
-
-
 def default_probe_command() -> tuple[str, ...]:
     """This interpreter, isolated from the environment and the working directory of whoever started us."""
     return (sys.executable, "-I", "-m", "gpumond.probe")
@@ -100,33 +91,28 @@ class ProbeLauncher:
         clock: Clock,
         memory_file: Path | None = None,
         run: Callable[..., ProcessResult] = supervisor.run,
-        is_alive: Callable[[int, int], bool] = supervisor.family_is_alive,
+        is_alive: Callable[[int, int], bool] = process_is_alive,
     ) -> None:
         self._command = command
         self._environment = environment
         self._deadline_seconds = deadline_seconds
         self._clock = clock
         self._run = run
-        self._is_alive = is_alive
         self._lock = threading.Lock()
-        self._memory_file = memory_file
-        self._lost = _recall(memory_file)
+        self._lost = LostProcesses(memory_file, is_alive=is_alive)
 
     @property
-    def unkillable_pid(self) -> int | None:
-        """The probe that survived SIGKILL, while it is still there."""
-        lost = self._lost
-        if lost is None or not self._is_alive(lost.pid, lost.start_ticks):
-            return None
-        return lost.pid
+    def unkillable_pids(self) -> tuple[int, ...]:
+        """The probe that survived SIGKILL, with what it had started, while they are still there."""
+        return self._lost.living_pids
 
     def take(self, *, with_errors: bool = False, cancellation: Cancellation | None = None) -> ProbeResult:
         """One snapshot by one child; a second caller waits for the first. Never raises for the child's sake."""
         with self._lock:
-            blocking_pid = self.unkillable_pid
-            if blocking_pid is not None:
-                return ProbeResult(None, ProbeFailure.BLOCKED, _blocked_by(blocking_pid))
-            self._forget()
+            blocking_pids = self.unkillable_pids
+            if blocking_pids:
+                return ProbeResult(None, ProbeFailure.BLOCKED, _blocked_by(blocking_pids))
+            self._lost.forget_gone()
             result = self._run(
                 self._command_line(with_errors=with_errors),
                 self._limits(),
@@ -135,19 +121,6 @@ class ProbeLauncher:
                 cancellation=cancellation,
             )
             return self._outcome(result)
-
-    def _remember(self, lost: _Lost) -> None:
-        self._lost = lost
-        if self._memory_file is not None:
-            # A disk that is full as well: then only a restart forgets it.
-            with contextlib.suppress(OSError):
-                self._memory_file.write_text(json.dumps(asdict(lost)), encoding="ascii")
-
-    def _forget(self) -> None:
-        if self._lost is not None and self._memory_file is not None:
-            with contextlib.suppress(OSError):
-                self._memory_file.unlink(missing_ok=True)
-        self._lost = None
 
     def _command_line(self, *, with_errors: bool) -> Command:
         argv = (*self._command, "--with-errors") if with_errors else self._command
@@ -164,8 +137,8 @@ class ProbeLauncher:
         )
 
     def _outcome(self, result: ProcessResult) -> ProbeResult:
-        if result.cause is Cause.LOST and result.pid is not None and result.start_ticks is not None:
-            self._remember(_Lost(result.pid, result.start_ticks, boot_id()))
+        if result.cause is Cause.LOST:
+            self._lost.remember(result.leftovers)
         failure, detail = _failure_of(result)
         snapshot = None
         if failure is None:
@@ -174,17 +147,6 @@ class ProbeLauncher:
             except ValueError as error:
                 failure, detail = ProbeFailure.MALFORMED, f"the probe's answer cannot be used: {error}"
         return ProbeResult(snapshot, failure, detail, result.duration_seconds, result.cpu_seconds)
-
-
-def _recall(memory_file: Path | None) -> _Lost | None:
-    """The lost probe of a launcher before us, if this is still the same boot."""
-    if memory_file is None:
-        return None
-    try:
-        lost = _Lost(**json.loads(memory_file.read_text(encoding="ascii")))
-    except (OSError, ValueError, TypeError):
-        return None
-    return lost if lost.boot_id == boot_id() else None
 
 
 def decode_snapshot(document: bytes) -> Snapshot:
@@ -225,5 +187,8 @@ def _crash(result: ProcessResult) -> str:
     return f"the probe {result.detail}: {last_line}" if last_line else f"the probe {result.detail}"
 
 
-def _blocked_by(pid: int) -> str:
-    return f"probe process {pid} survived SIGKILL; no other is started until it is gone or the host reboots"
+def _blocked_by(pids: tuple[int, ...]) -> str:
+    numbers = ", ".join(map(str, pids))
+    return (
+        f"probe process {numbers} survived SIGKILL; no other is started until it is gone or the host reboots"
+    )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpumond.model.run import Cause
-from gpumond.process.procfs import ThreadState
+from gpumond.process.procfs import ProcessIdentity, ThreadState
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,5 +75,5 @@ class ProcessResult:
     """From our first signal until nothing was left; None where we sent none."""
     evidence: tuple[ThreadState, ...] = ()
     """What its threads did when a limit was over, or when they had survived SIGKILL."""
-    leftover_pids: tuple[int, ...] = ()
+    leftovers: tuple[ProcessIdentity, ...] = ()
     """What was still there after SIGKILL, the child itself among them."""

@@ -16,7 +16,7 @@ from pathlib import Path
 from gpumond.clock import Clock
 from gpumond.process import cgroup as cgroups
 from gpumond.process import child
-from gpumond.process.procfs import ProcessStat, find_family, process_is_alive, read_stat
+from gpumond.process.procfs import ProcessIdentity, ProcessStat, find_family, process_is_alive, read_stat
 
 LEFTOVER_WAIT_SECONDS = 5.0
 POLL_SECONDS = 0.01
@@ -27,7 +27,7 @@ class KillReport:
     """`killed` got SIGKILL; `remaining` are those of them that were still there when the time was over."""
 
     killed: tuple[int, ...] = ()
-    remaining: tuple[int, ...] = ()
+    remaining: tuple[ProcessIdentity, ...] = ()
 
 
 def kill_leftover(
@@ -51,7 +51,7 @@ def kill_leftover(
         killed |= signal_all(living, signal.SIGKILL)
         if not _wait_until_gone(living, cgroup, deadline, clock):
             break
-    return KillReport(tuple(sorted(killed)), tuple(sorted(stat.pid for stat in living)))
+    return KillReport(tuple(sorted(killed)), tuple(sorted(stat.identity for stat in living)))
 
 
 def kill_all_in(runs: Path, *, clock: Clock, wait_seconds: float = LEFTOVER_WAIT_SECONDS) -> KillReport:
@@ -64,7 +64,7 @@ def kill_all_in(runs: Path, *, clock: Clock, wait_seconds: float = LEFTOVER_WAIT
         clock.sleep(POLL_SECONDS)
     for cgroup in cgroups.below(runs):
         cgroups.remove(cgroup)
-    return KillReport(tuple(sorted(killed)), tuple(sorted(stat.pid for stat in members_of(runs))))
+    return KillReport(tuple(sorted(killed)), tuple(sorted(stat.identity for stat in members_of(runs))))
 
 
 def _is_populated(cgroup: Path | None) -> bool:
@@ -96,11 +96,6 @@ def living_family(
 def members_of(cgroup: Path | None) -> list[ProcessStat]:
     pids = cgroups.members(cgroup) if cgroup is not None else ()
     return [stat for stat in map(read_stat, pids) if stat is not None]
-
-
-def family_is_alive(pid: int, start_ticks: int) -> bool:
-    """Whether anything of a supervised child is left, be it only a grandchild: the question after LOST."""
-    return bool(living_family(pid, start_ticks))
 
 
 def signal_all(processes: Sequence[ProcessStat], number: signal.Signals) -> set[int]:

@@ -21,6 +21,14 @@ _PROC = Path("/proc")
 _DEAD_STATES = frozenset("ZXx")
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class ProcessIdentity:
+    """One process and no later one with its number, in one boot."""
+
+    pid: int
+    start_ticks: int
+
+
 @dataclass(frozen=True, slots=True)
 class ProcessStat:
     """One line of /proc/PID/stat, or of one thread."""
@@ -32,6 +40,10 @@ class ProcessStat:
     parent: int
     session: int
     start_ticks: int
+
+    @property
+    def identity(self) -> ProcessIdentity:
+        return ProcessIdentity(self.pid, self.start_ticks)
 
 
 @dataclass(frozen=True, slots=True)

@@ -236,7 +236,7 @@ class Supervision:
         self._look_at_family()
         self._take_evidence()
         self._cause = Cause.LOST
-        self._leftovers = KillReport(remaining=tuple(sorted(stat.pid for stat in self._family)))
+        self._leftovers = KillReport(remaining=tuple(sorted(stat.identity for stat in self._family)))
         self._enter(Stage.OVER, 0.0)
 
     def _leave(self) -> None:
@@ -299,7 +299,7 @@ class Supervision:
             signalled_at=self._signalled_at,
             clear_seconds=self._clear_seconds,
             evidence=self._evidence,
-            leftover_pids=self._leftovers.remaining,
+            leftovers=self._leftovers.remaining,
         )
 
     @property
@@ -319,7 +319,8 @@ class Supervision:
             case None:
                 return Cause.NOT_STARTED, explain.broken_trampoline(self._last_line())
             case Cause.LOST:
-                return Cause.LOST, explain.lost(self._leftovers.remaining, self._limits, threads)
+                pids = tuple(process.pid for process in self._leftovers.remaining)
+                return Cause.LOST, explain.lost(pids, self._limits, threads)
             case cause:
                 detail = explain.why_ended(
                     cause, self._limits, rows=self._watchdog.rows, reason=self._cancellation.reason

@@ -27,7 +27,7 @@ from gpumond.model.run import Cause
 from gpumond.process import cgroup, child, explain
 from gpumond.process.cancellation import Cancellation
 from gpumond.process.command import Command, Limits, ProcessResult
-from gpumond.process.leftovers import KillReport, family_is_alive, kill_all_in, kill_leftover
+from gpumond.process.leftovers import KillReport, kill_all_in, kill_leftover
 from gpumond.process.procfs import ThreadState, process_is_alive, read_stat
 from gpumond.process.supervision import StartedChild, Supervision
 
@@ -38,7 +38,6 @@ __all__ = [
     "Limits",
     "ProcessResult",
     "ThreadState",
-    "family_is_alive",
     "kill_all_in",
     "kill_leftover",
     "process_is_alive",

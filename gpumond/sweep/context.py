@@ -14,6 +14,7 @@ from gpumond.guards.report import Guard
 from gpumond.model.identity import RunId
 from gpumond.model.run import Run, Sweep, SweepOutcome
 from gpumond.model.topology import Snapshot, Vendor
+from gpumond.process.lost import LostProcesses
 from gpumond.store.sqlite import Store
 from gpumond.sweep.engines.engine import BenchmarkEngine
 from gpumond.sweep.plan import GpuSetRule, Step
@@ -52,6 +53,8 @@ class SweepContext:
     """Besides the lock, the process lists and the quiet, which are not a matter of configuration."""
     runs_cgroup: Path | None = None
     """Where each benchmark gets a cgroup of its own; None where no cgroup is ours."""
+    lost: LostProcesses = field(default_factory=LostProcesses)
+    """What of a sweep has survived SIGKILL: nothing is started beside one that is still there."""
     own_job: str = ""
     """The Slurm job that this process is, empty where it is none. A job has nobody's memory of the last minutes."""
     allowed_processes: frozenset[str] = field(default=frozenset())

@@ -37,6 +37,9 @@ from gpumond.sweep.watch import GpuWatch
 
 log = get_logger("sweep")
 
+LOST_SECONDS = 60.0
+"""The kernel needs 0.15 s for each GiB that a killed process had mapped (measured), and a driver may take its time."""
+
 CLEAR_SECONDS_MAX = 5.0
 """How long the driver's lists are watched after a preemption; it takes 0.24-0.31 s on two H200s."""
 
@@ -153,6 +156,7 @@ class Executor:
                     total_seconds=limits.total_seconds,
                     first_row_seconds=limits.first_row_seconds,
                     row_seconds=limits.row_seconds,
+                    lost_seconds=LOST_SECONDS,
                 ),
                 clock=context.clock,
                 on_start=on_start,
@@ -160,6 +164,7 @@ class Executor:
                 cancellation=cancellation,
             )
             self._look_at_the_end(observer)
+        context.lost.remember(result.leftovers)
         watched = observer.conclude(result, cpu_load_average=os.getloadavg()[0])
         result = _as_cancelled(result, cancellation)
         return finish(run, result, reader, context.clock.now(), watched), result.output

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from gpumond.guards.processes import ProcessesGuard
 from gpumond.guards.quiet import QuietGuard
-from gpumond.guards.report import Guard, GuardReport, GuardSubject, ask_all
+from gpumond.guards.report import Guard, GuardName, GuardReport, GuardSubject, ask_all
 from gpumond.model.identity import GpuUuid
 from gpumond.model.run import SweepOutcome
 from gpumond.model.topology import Snapshot
@@ -24,6 +24,20 @@ UNWATCHED = "unwatched"
 QUIET_POLL_SECONDS = 0.25
 QUIET_PATIENCE_SECONDS = 5.0
 """Whoever asks by hand waits a little longer than the quiet takes: the driver shows the last load for a second."""
+
+
+def ask_unkillable(context: SweepContext) -> GuardReport:
+    """Whether a process of ours hangs in the driver for good. Asked before the lock, which a benchmark still holds."""
+    pids = context.lost.living_pids
+    if not pids:
+        context.lost.forget_gone()
+        return GuardReport(GuardName.UNKILLABLE, is_clear=True, evidence="nothing of ours survived SIGKILL")
+    numbers = ", ".join(map(str, pids))
+    return GuardReport(
+        GuardName.UNKILLABLE,
+        is_clear=False,
+        evidence=f"process {numbers} of an earlier sweep survived SIGKILL; no other sweep starts until it is gone or the host reboots",
+    )
 
 
 class Permission:

@@ -26,6 +26,7 @@ FAILURE_REASONS: Final = (
 
 SKIP_REASONS: Final = (
     # of a guard (guards.report.GuardName)
+    "unkillable",
     "paused",
     "inhibited",
     "busy",

@@ -16,6 +16,7 @@ from gpumond.guards.lock import holder_of
 from gpumond.log import get_logger
 from gpumond.model.run import Cause, Run, SweepOutcome, Verdict
 from gpumond.process import cgroup
+from gpumond.process.lost import LostProcesses
 from gpumond.process.supervisor import kill_all_in, kill_leftover
 from gpumond.store.sqlite import Store
 
@@ -24,7 +25,7 @@ log = get_logger("sweep")
 ABORTED_DETAIL = "gpumond ended while this ran"
 
 
-def take_over_cgroup(clock: Clock) -> Path | None:
+def take_over_cgroup(clock: Clock, lost: LostProcesses) -> Path | None:
     """Where benchmarks get cgroups of their own, empty of what a dead daemon left there; None where none is ours."""
     try:
         runs = cgroup.claim()
@@ -33,20 +34,23 @@ def take_over_cgroup(clock: Clock) -> Path | None:
         return None
     if runs is not None:
         report = kill_all_in(runs, clock=clock)
-        killed, remaining = list(report.killed), list(report.remaining)
+        lost.remember(report.remaining)
+        killed, remaining = list(report.killed), [process.pid for process in report.remaining]
         log.info("cgroup_used", directory=str(runs), killed=killed, remaining=remaining)
     return runs
 
 
-def end_abandoned(store: Store, lock_file: Path, clock: Clock) -> int:
-    """Close what is open in the store and kill its processes; returns how many runs were open."""
+def end_abandoned(store: Store, lock_file: Path, clock: Clock, lost: LostProcesses) -> int:
+    """Close what is open in the store and kill its processes, but for those that `lost` gets; returns how many runs
+    were open.
+    """
     holder = holder_of(lock_file)
     if holder is not None and holder.is_alive:
         log.info("sweep_of_another_process", holder=str(holder))
         return 0
     runs = store.open_runs()
     for run in runs:
-        _end_run(run, store, clock)
+        _end_run(run, store, clock, lost)
     for sweep in store.open_sweeps():
         store.finish_sweep(
             replace(
@@ -60,12 +64,13 @@ def end_abandoned(store: Store, lock_file: Path, clock: Clock) -> int:
     return len(runs)
 
 
-def _end_run(run: Run, store: Store, clock: Clock) -> None:
-    remaining: tuple[int, ...] = ()
+def _end_run(run: Run, store: Store, clock: Clock, lost: LostProcesses) -> None:
+    remaining: list[int] = []
     if run.pid is not None and run.start_ticks is not None:
         report = kill_leftover(run.pid, run.start_ticks, clock=clock)
-        remaining = report.remaining
-        log.warning("run_aborted", run=run.id, killed=list(report.killed), remaining=list(remaining))
+        lost.remember(report.remaining)
+        remaining = [process.pid for process in report.remaining]
+        log.warning("run_aborted", run=run.id, killed=list(report.killed), remaining=remaining)
     detail = (
         f"{ABORTED_DETAIL}; still there: {', '.join(map(str, remaining))}" if remaining else ABORTED_DETAIL
     )

@@ -32,7 +32,7 @@ from gpumond.sweep.events import SweepEvent, SweepFinished, SweepStarted
 from gpumond.sweep.execution import Executor, PlannedStep
 from gpumond.sweep.fit import fit
 from gpumond.sweep.observation import PresenceFinder
-from gpumond.sweep.permission import UNWATCHED, Permission
+from gpumond.sweep.permission import UNWATCHED, Permission, ask_unkillable, require
 from gpumond.sweep.plan import Step, SweepSpec, count_steps, parameters_hash, plan_sweep
 from gpumond.sweep.watch import GpuWatch
 
@@ -107,7 +107,11 @@ def ask_guards(plan: Plan, context: SweepContext, cancellation: Cancellation) ->
         permission = Permission(
             context, snapshot=plan.snapshot, watch=watch, find=_finder(context, own), is_scheduled=False
         )
-        return (*permission.ask(uuids), permission.ask_quiet(uuids, cancellation))
+        return (
+            ask_unkillable(context),
+            *permission.ask(uuids),
+            permission.ask_quiet(uuids, cancellation),
+        )
 
 
 class SweepRunner:
@@ -173,6 +177,7 @@ class SweepRunner:
 
     def _run_all(self, spec: SweepSpec, sweep: Sweep, cancellation: Cancellation, runs: list[Run]) -> None:
         context = self._context
+        require([ask_unkillable(context)])
         _require_disk(context)
         with hold_lock(context.lock_file, purpose=f"sweep {sweep.id}", clock=context.clock) as lock:
             plan = make_plan(spec, context)
@@ -217,6 +222,8 @@ class SweepRunner:
             if hang.is_hang(run) and not cancellation.is_cancelled:
                 runs.append(self._check_hang(run, planned, plan, executor, cancellation))
                 return  # every further collective would hang on the same path
+            if run.cause is Cause.LOST:
+                return  # the next one would join it in the driver
             if is_success(run.verdict, run.reason):
                 self._close_findings(run)
 
@@ -252,7 +259,9 @@ def _watching(plan: Plan, context: SweepContext, own: OwnProcesses) -> Iterator[
         if own.is_unused:
             context.quiet.log.record_look(look)
 
-    with GpuWatch(command, plan.targets, clock=context.clock, on_look=on_look) as watch:
+    with GpuWatch(
+        command, plan.targets, clock=context.clock, on_look=on_look, on_lost=context.lost.remember
+    ) as watch:
         yield watch
 
 

@@ -22,6 +22,7 @@ from gpumond.model.identity import RunId
 from gpumond.model.run import Sweep, SweepOutcome, Trigger
 from gpumond.parsers.slurm import SQUEUE_FORMAT, parse_jobs, parse_submitted
 from gpumond.process.ask import Answer
+from gpumond.process.lost import LostProcesses
 from gpumond.process.supervisor import Cancellation
 from gpumond.store.sqlite import Store
 from gpumond.sweep.context import SweepReport, new_run_id
@@ -73,6 +74,7 @@ class SlurmJobRunner:
         clock: Clock,
         lock_file: Path,
         work_directory: Path,
+        lost: LostProcesses,
         on_event: Callable[[SweepEvent], None] = lambda _event: None,
     ) -> None:
         self._settings = settings
@@ -80,6 +82,7 @@ class SlurmJobRunner:
         self._clock = clock
         self._lock_file = lock_file
         self._work_directory = work_directory
+        self._lost = lost
         self._on_event = on_event
 
     def run(
@@ -212,7 +215,7 @@ class SlurmJobRunner:
 
     def _close(self, sweep: Sweep, reason: str, detail: str, watcher: SweepWatcher) -> SweepReport:
         if watcher.has_begun:
-            end_abandoned(self._store, self._lock_file, self._clock)
+            end_abandoned(self._store, self._lock_file, self._clock, self._lost)
             report = watcher.look()
             if report is not None:
                 return report

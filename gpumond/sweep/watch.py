@@ -7,7 +7,7 @@ decided in gpumond.sweep.observation.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +19,7 @@ from gpumond.clock import Clock
 from gpumond.log import get_logger
 from gpumond.model.watch import WatchLook, WatchTarget
 from gpumond.process import supervisor
+from gpumond.process.procfs import ProcessIdentity
 from gpumond.process.supervisor import Cancellation, Command, Limits, ProcessResult
 from gpumond.sweep.observation import LOOK_GAP_SECONDS_MAX, RunObserver
 
@@ -45,7 +46,9 @@ class WatchCommand:
 
 
 class GpuWatch:
-    """A context manager: it watches `targets` inside the block. `on_look` gets every look, on the watch's thread."""
+    """A context manager: it watches `targets` inside the block. `on_look` gets every look, on the watch's thread;
+    `on_lost` what survived the end of the watch.
+    """
 
     def __init__(
         self,
@@ -54,11 +57,13 @@ class GpuWatch:
         *,
         clock: Clock,
         on_look: Callable[[WatchLook], None] = lambda _look: None,
+        on_lost: Callable[[Iterable[ProcessIdentity]], None] = lambda _processes: None,
     ) -> None:
         self._command = command
         self._targets = tuple(targets)
         self._clock = clock
         self._on_look = on_look
+        self._on_lost = on_lost
         self._cancellation = Cancellation()
         self._changed = threading.Condition()
         self._latest: WatchLook | None = None
@@ -128,6 +133,7 @@ class GpuWatch:
             on_line=self._on_line,
             cancellation=self._cancellation,
         )
+        self._on_lost(result.leftovers)
         self._end(_why_ended(result))
 
     def _on_line(self, line: str) -> bool:

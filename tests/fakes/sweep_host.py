@@ -17,6 +17,7 @@ from gpumond.guards.processes import find_foreign
 from gpumond.guards.quiet import QuietLog, QuietRule
 from gpumond.model.benchmark import Collective
 from gpumond.model.run import Sweep, Trigger
+from gpumond.process.lost import LostProcesses
 from gpumond.process.ownership import OwnProcesses, name_of
 from gpumond.process.supervisor import Cancellation
 from gpumond.simulate.faults import parse_fault
@@ -57,6 +58,7 @@ class Host:
         self.guards = ()
         self.quiet_seconds = 0.0
         self.quiet_log = QuietLog()
+        self.lost = LostProcesses()
         self.on_event = self.events.append
 
     def install(self, **scripts):
@@ -91,6 +93,7 @@ class Host:
                 log=self.quiet_log,
             ),
             guards=self.guards,
+            lost=self.lost,
         )
 
     def _tell(self, event):

@@ -20,6 +20,7 @@ from gpumond.model.run import Cause
 from gpumond.model.topology import SNAPSHOT_SCHEMA, Host, Snapshot
 from gpumond.probe import launcher as launcher_module
 from gpumond.probe.launcher import ProbeFailure, ProbeLauncher, default_probe_command
+from gpumond.process.procfs import ProcessIdentity
 from gpumond.process.supervisor import Cancellation, ProcessResult
 
 ENVIRONMENT = {"PATH": os.environ["PATH"], "LC_ALL": "C"}
@@ -219,7 +220,7 @@ class LostChild:
             duration_seconds=21.0,
             output=b"",
             detail="still there 10 s after SIGKILL: pid 4242 (1 x D in nv_wait)",
-            leftover_pids=(4242,),
+            leftovers=(ProcessIdentity(4242, 1000),),
         )
 
     def is_alive(self, pid, start_ticks):
@@ -231,12 +232,12 @@ def test_a_probe_that_survives_sigkill_blocks_until_that_very_process_is_gone():
     blocked = ProbeLauncher(
         ("probe",), {}, deadline_seconds=10, clock=SystemClock(), run=lost.run, is_alive=lost.is_alive
     )
-    assert blocked.unkillable_pid is None
+    assert blocked.unkillable_pids == ()
 
     first = blocked.take()
     assert first.failure is ProbeFailure.TIMEOUT
     assert first.detail == "the probe is still there 10 s after SIGKILL: pid 4242 (1 x D in nv_wait)"
-    assert blocked.unkillable_pid == 4242
+    assert blocked.unkillable_pids == (4242,)
 
     second = blocked.take()
     assert second.failure is ProbeFailure.BLOCKED
@@ -244,7 +245,7 @@ def test_a_probe_that_survives_sigkill_blocks_until_that_very_process_is_gone():
     assert lost.started == 1
 
     lost.is_there = False
-    assert blocked.unkillable_pid is None
+    assert blocked.unkillable_pids == ()
     assert blocked.take().failure is ProbeFailure.TIMEOUT
     assert lost.started == 2
 
@@ -266,15 +267,15 @@ def test_a_lost_probe_is_remembered_by_the_launcher_after_a_restart_and_no_longe
 
     launcher().take()
     again = launcher()
-    assert again.unkillable_pid == 4242
+    assert again.unkillable_pids == (4242,)
     assert again.take().failure is ProbeFailure.BLOCKED
     assert lost.started == 1
 
     text = memory.read_text()
     memory.write_text(text.replace(json.loads(text)["boot_id"], "another boot"))
-    assert launcher().unkillable_pid is None
+    assert launcher().unkillable_pids == ()
     memory.write_text("{")
-    assert launcher().unkillable_pid is None
+    assert launcher().unkillable_pids == ()
 
     memory.write_text(text)
     lost.is_there = False

@@ -85,7 +85,7 @@ class TestTheEnd:
         limits = Limits(20, row_seconds=0.3, grace_seconds=1)
         result, hidden = run_hiding(supervise, script, limits=limits, cgroup=run_directory)
         assert result.cause is cause
-        assert result.leftover_pids == ()
+        assert result.leftovers == ()
         assert not process_is_alive(*hidden)
         assert not run_directory.exists()
 
@@ -114,7 +114,7 @@ class TestTheEnd:
             cancellation=cancellation,
         )
         assert result.cause in (Cause.EXITED, Cause.CANCELLED)
-        assert result.leftover_pids == ()
+        assert result.leftovers == ()
         assert not cgroup.is_populated(delegated)
         assert time.monotonic() - started < 5
 

@@ -9,10 +9,11 @@ import sys
 import time
 
 import pytest
+from unkillable import Tracers
 
 from gpumond.model.run import Cause
 from gpumond.process import child
-from gpumond.process.leftovers import family_is_alive, kill_leftover, signal_process
+from gpumond.process.leftovers import kill_leftover, living_family, signal_process
 from gpumond.process.procfs import process_is_alive, read_stat, read_thread_states, summarise_threads
 from gpumond.process.supervisor import Limits
 
@@ -55,10 +56,10 @@ class TestIdentity:
         ticks = read_stat(stranger.pid).start_ticks
         before = living()
         assert len(before) == 2
-        assert family_is_alive(stranger.pid, ticks)
+        assert living_family(stranger.pid, ticks)
         report = kill_leftover(stranger.pid, ticks, clock=clock)
         assert set(report.killed) == before
-        assert not family_is_alive(stranger.pid, ticks)
+        assert not living_family(stranger.pid, ticks)
 
     def test_a_process_that_is_gone(self, clock):
         with subprocess.Popen(["true"]) as process:
@@ -91,15 +92,6 @@ class TestIdentity:
 
 
 TRACEABLE_BY_ANYBODY = "import ctypes, os, time; ctypes.CDLL(None).prctl(0x59616D61, -1); print(os.getpid(), flush=True); time.sleep(60)"
-TRACER = """
-import ctypes, os, sys
-libc = ctypes.CDLL(None, use_errno=True)
-libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
-PTRACE_SEIZE, PTRACE_O_TRACEEXIT = 0x4206, 0x40
-failed = libc.ptrace(PTRACE_SEIZE, int(sys.argv[1]), None, PTRACE_O_TRACEEXIT)
-print(os.strerror(ctypes.get_errno()) if failed else "traced", flush=True)
-sys.stdin.read()
-"""
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can start a process of another user")
@@ -121,56 +113,40 @@ class TestWhatSurvivesSigkill:
     @pytest.fixture
     def lost(self, supervise):
         """`lost(limits)`: the result of a child that survives SIGKILL; `lost.let_go()` ends it."""
-        tracers = []
-
-        def trace(pid: int) -> None:
-            tracer = subprocess.Popen(
-                [sys.executable, "-c", TRACER, str(pid)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                text=True,
-            )
-            tracers.append(tracer)
-            answer = tracer.stdout.readline().strip()
-            if answer != "traced":
-                pytest.skip(f"ptrace: {answer}")
+        tracers = Tracers()
 
         def start(limits: Limits, *launcher: str):
             def on_line(line: str) -> bool:
-                trace(int(line))
+                tracers.hold(int(line))
                 return True
 
             command = (*launcher, sys.executable, "-c", TRACEABLE_BY_ANYBODY)
             return supervise(*command, limits=limits, on_line=on_line)
 
-        def let_go() -> None:
-            while tracers:
-                tracers.pop().communicate()
-
-        start.let_go = let_go
+        start.let_go = tracers.let_go
         yield start
-        let_go()
+        tracers.let_go()
         supervise("true")
 
     def test_the_child_is_lost_and_nothing_waits_for_it(self, lost, clock):
         result = lost(Limits(20, row_seconds=0.2, grace_seconds=0.2, lost_seconds=0.5))
         assert (result.cause, result.exit_status, result.cpu_seconds) == (Cause.LOST, None, None)
-        assert result.leftover_pids == (result.pid,)
+        assert [process.pid for process in result.leftovers] == [result.pid]
         assert result.detail.startswith(f"still there 0.5 s after SIGKILL: pid {result.pid} (1 x t in ")
         assert result.duration_seconds < 5
         assert process_is_alive(result.pid, result.start_ticks)
-        assert family_is_alive(result.pid, result.start_ticks)
+        assert living_family(result.pid, result.start_ticks)
         report = kill_leftover(result.pid, result.start_ticks, clock=clock, wait_seconds=0.1)
-        assert report.remaining == (result.pid,)
+        assert report.remaining == result.leftovers
 
     def test_a_grandchild_that_is_lost_is_as_bad(self, lost):
         limits = Limits(20, row_seconds=0.2, grace_seconds=2, lost_seconds=0.5)
         result = lost(limits, "sh", "-c", '"$0" "$@" & wait')
         assert (result.cause, result.exit_status) == (Cause.LOST, -signal.SIGTERM)
-        (grandchild,) = result.leftover_pids
+        (grandchild,) = (process.pid for process in result.leftovers)
         assert grandchild != result.pid
         assert not process_is_alive(result.pid, result.start_ticks)
-        assert family_is_alive(result.pid, result.start_ticks)
+        assert living_family(result.pid, result.start_ticks)
 
     def test_it_is_reaped_by_a_later_run(self, lost, supervise, eventually):
         result = lost(Limits(20, row_seconds=0.2, grace_seconds=0, lost_seconds=0.2))
@@ -186,5 +162,5 @@ def test_a_look_at_this_host_takes_no_time(clock):
     """Two of them stand between the wish to kill and the kill; 0.3 s is what there is (issue 4)."""
     stat = read_stat(os.getpid())
     started = time.monotonic()
-    assert family_is_alive(stat.pid, stat.start_ticks)
+    assert living_family(stat.pid, stat.start_ticks)
     assert time.monotonic() - started < 0.2

@@ -59,7 +59,7 @@ class TestTheTable:
         assert calls_of(measure.binary)[0]["pid"] == result.pid
         assert result.dropped_bytes == 0
         assert 0 < result.cpu_seconds < result.duration_seconds
-        assert (result.evidence, result.leftover_pids, result.clear_seconds) == ((), (), None)
+        assert (result.evidence, result.leftovers, result.clear_seconds) == ((), (), None)
 
     def test_the_start_is_told_before_the_first_line_also_when_we_are_late(self, tmp_path):
         class LateClock(SystemClock):

@@ -12,6 +12,7 @@ from gpumond.clock import SystemClock
 from gpumond.guards.lock import hold_lock
 from gpumond.model.benchmark import Collective
 from gpumond.model.run import Cause, Engine, GpuSet, Run, Sweep, SweepOutcome, Trigger
+from gpumond.process.lost import LostProcesses
 from gpumond.process.procfs import read_stat
 from gpumond.store.sqlite import Store
 from gpumond.sweep.recovery import end_abandoned, remove_abandoned_files
@@ -50,7 +51,7 @@ def orphan():
 
 def test_the_orphan_is_killed_and_the_run_and_its_sweep_are_closed(store, orphan, tmp_path):
     store.set_run_process(RUN.id, pid=orphan.pid, start_ticks=read_stat(orphan.pid).start_ticks)
-    assert end_abandoned(store, tmp_path / "gpu.lock", SystemClock()) == 1
+    assert end_abandoned(store, tmp_path / "gpu.lock", SystemClock(), LostProcesses()) == 1
     assert orphan.wait(5) == -signal.SIGKILL
     assert store.open_runs() == ()
     assert store.open_sweeps() == ()
@@ -61,14 +62,14 @@ def test_the_orphan_is_killed_and_the_run_and_its_sweep_are_closed(store, orphan
 
 def test_a_process_that_only_has_the_same_number_is_not_touched(store, orphan, tmp_path):
     store.set_run_process(RUN.id, pid=orphan.pid, start_ticks=read_stat(orphan.pid).start_ticks - 1)
-    end_abandoned(store, tmp_path / "gpu.lock", SystemClock())
+    end_abandoned(store, tmp_path / "gpu.lock", SystemClock(), LostProcesses())
     assert orphan.poll() is None
     assert store.open_runs() == ()
 
 
 def test_a_sweep_that_another_process_runs_now_is_left_alone(store, tmp_path):
     with hold_lock(tmp_path / "gpu.lock", purpose="sweep", clock=SystemClock()):
-        assert end_abandoned(store, tmp_path / "gpu.lock", SystemClock()) == 0
+        assert end_abandoned(store, tmp_path / "gpu.lock", SystemClock(), LostProcesses()) == 0
     assert [run.id for run in store.open_runs()] == [RUN.id]
 
 
@@ -79,13 +80,13 @@ def test_a_lock_that_only_an_orphan_still_holds_does_not_protect_it(store, tmp_p
         # The holder named inside is a process that is gone.
         path.write_text('{"pid": 4194304, "start_ticks": 1, "purpose": "sweep", "since": "x"}')
     store.set_run_process(RUN.id, pid=child.pid, start_ticks=read_stat(child.pid).start_ticks)
-    assert end_abandoned(store, path, SystemClock()) == 1
+    assert end_abandoned(store, path, SystemClock(), LostProcesses()) == 1
     assert child.wait(5) == -signal.SIGKILL
 
 
 def test_points_measured_before_the_end_are_kept(store, tmp_path):
     open_run = store.open_runs()[0]
-    end_abandoned(store, tmp_path / "gpu.lock", SystemClock())
+    end_abandoned(store, tmp_path / "gpu.lock", SystemClock(), LostProcesses())
     assert store.run(RUN.id) == replace(
         open_run,
         cause=Cause.ABORTED,
