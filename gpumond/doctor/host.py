@@ -16,6 +16,7 @@ from gpumond.clock import SystemClock
 from gpumond.config.schema import Config
 from gpumond.doctor.checks import Check, Level
 from gpumond.doctor.engines import check_engines
+from gpumond.doctor.privileges import NOT_EVALUATED, check_privileges
 from gpumond.errors import HostError
 from gpumond.guards.lock import holder_of
 from gpumond.monitor.kernel_log import KERNEL_MESSAGES, NO_ACCESS_HINT
@@ -45,6 +46,7 @@ def check_host(config: Config) -> Iterator[Check]:
     yield from check_engines(config)
     yield from _check_memory()
     yield from _check_kernel_log(config)
+    yield from check_privileges(config)
 
 
 def _check_nvml_binding() -> Iterator[Check]:
@@ -151,7 +153,10 @@ def _check_kernel_log(config: Config) -> Iterator[Check]:
     else:
         detail = answer.failure or "this user sees no kernel messages"
         yield Check(
-            "kernel log", Level.WARNING, f"{detail}: Xids and PCIe errors are not evaluated", NO_ACCESS_HINT
+            "kernel log",
+            Level.WARNING,
+            f"{NOT_EVALUATED}: {detail}, so Xids and PCIe errors are not counted",
+            NO_ACCESS_HINT,
         )
 
 
@@ -168,4 +173,9 @@ def _check_memory() -> Iterator[Check]:
             yield Check("shared memory", Level.OK, f"{shm} has {size >> 20} MiB")
     soft, _hard = resource.getrlimit(resource.RLIMIT_MEMLOCK)
     if soft != resource.RLIM_INFINITY:
-        yield Check("locked memory", Level.NOTE, f"limited to {soft >> 10} KiB; RDMA needs it unlimited")
+        yield Check(
+            "locked memory",
+            Level.NOTE,
+            f"limited to {soft >> 10} KiB: {NOT_EVALUATED} for RDMA, which needs it unlimited",
+            "The unit sets LimitMEMLOCK=infinity; by hand, `ulimit -l unlimited`.",
+        )
