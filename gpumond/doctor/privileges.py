@@ -70,13 +70,13 @@ def check_slurm(ask: Ask, node: str, mode: SlurmMode) -> Check:
         hint = (
             "munge and slurm.conf must be there for the service; deploy/systemd/gpumond.service.d/slurm.conf."
         )
-        return Check("Slurm", Level.MISSING, f"scontrol does not answer: {said}", hint)
+        return Check("Slurm access", Level.MISSING, f"scontrol does not answer: {said}", hint)
     private = next((line for line in answer.output.splitlines() if line.startswith("PrivateData")), "")
     if mode is SlurmMode.LOOK and "jobs" in private.partition("=")[2]:
         return Check(
-            "Slurm",
+            "Slurm access",
             Level.WARNING,
             f"{NOT_EVALUATED}: PrivateData hides the jobs of others; only the state of node {node} tells of them",
             f"Make {SERVICE_USER} an operator (`sacctmgr modify user {SERVICE_USER} set adminlevel=operator`).",
         )
-    return Check("Slurm", Level.OK, f"answers; mode {mode.value}, node {node}")
+    return Check("Slurm access", Level.OK, f"answers; mode {mode.value}, node {node}")

@@ -389,7 +389,8 @@ def test_a_stop_in_a_sweep_takes_less_than_three_seconds(installed):
 def test_a_restart_during_a_sweep_by_hand_starts_no_second_one(installed):
     write_stand_in(installed, HANGING)
     write(installed, "/etc/gpumond/config.toml", AT_START)
-    by_hand = installed.start(*ENVIRONMENT, "gpumond", "sweep", "nightly", "--json")
+    as_itself = ("runuser", "-u", "gpumond", "--")
+    by_hand = installed.start(*as_itself, *ENVIRONMENT, "gpumond", "sweep", "nightly", "--json")
     wait_for_benchmark(installed)
     installed.run("systemctl", "start", UNIT)
     installed.run("systemctl", "restart", UNIT)
