@@ -103,6 +103,7 @@ def make_engines(config: Config, clock: Clock, vendor: Vendor | None = None) -> 
         directory=settings.directory,
         library_path=settings.library_path,
         launcher=settings.launcher,
+        is_process_per_gpu=settings.process_per_gpu,
         search_path=os.environ.get("PATH", ""),
         is_rccl=vendor is Vendor.AMD,
         trusted_uids=_uids_of(config.engines.trusted_owners),

@@ -289,10 +289,25 @@ class NcclTestsConfig(Table):
     launcher: Annotated[
         tuple[StrictStr, ...],
         Field(
-            description="Words in front of the program, such as `numactl` with its options. There is no shell.",
-            examples=[["numactl", "--localalloc"]],
+            description="Words in front of the program, such as `numactl` with its options, or `mpirun` and `srun` for a "
+            "build with MPI. `{gpus}` becomes the number of GPUs of the set. There is no shell.",
+            examples=[["numactl", "--localalloc"], ["mpirun", "-np", "{gpus}"]],
         ),
     ] = ()
+    process_per_gpu: Annotated[
+        StrictBool,
+        Field(
+            description="Whether the launcher starts a process for each GPU, each of which is told `-g 1`. Otherwise one "
+            "process has all GPUs of the set.",
+            examples=[True],
+        ),
+    ] = False
+
+    @model_validator(mode="after")
+    def _processes_need_a_launcher(self) -> Self:
+        if self.process_per_gpu and not self.launcher:
+            raise ValueError("process_per_gpu needs a launcher that starts the processes")
+        return self
 
 
 class TorchConfig(Table):

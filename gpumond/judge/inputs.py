@@ -53,7 +53,14 @@ def _benchmark_inputs(run: Run, host: HostInputs) -> dict[str, str]:
         "nccl": run.library_version,
         "benchmark": f"{run.engine.value} {run.tool_version}".strip() if run.tool_version else "",
         "benchmark_sha256": host.benchmark_sha256,
+        "benchmark_launcher": _launcher_of(run),
     }
+
+
+def _launcher_of(run: Run) -> str:
+    """What stands before nccl-tests' program; `none` where nothing does."""
+    program = next((at for at, word in enumerate(run.command) if word.endswith("_perf")), 0)
+    return " ".join(run.command[:program]) or "none"
 
 
 def _host_inputs(snapshot: Snapshot) -> dict[str, str]:

@@ -271,16 +271,16 @@ def debug_subsystems(step: Step) -> tuple[str, ...]:
     return ("INIT", "ENV", "TUNING")
 
 
-def nccl_tests_arguments(step: Step) -> tuple[str, ...]:
+def nccl_tests_arguments(step: Step, *, gpus_per_process: int | None = None) -> tuple[str, ...]:
     """The command line of nccl-tests and rccl-tests for a step, without the program. Every default that has changed
-    between versions is stated (warm-up went from 5 to 1 in 2.16.8).
+    between versions is stated (warm-up went from 5 to 1 in 2.16.8). Without `gpus_per_process` one process has them all.
     """
     parameters = step.parameters
     arguments = [
         ("-b", parameters.min_bytes),
         ("-e", parameters.max_bytes),
         ("-f", parameters.step_factor),
-        ("-g", len(step.gpu_set.uuids)),
+        ("-g", gpus_per_process or len(step.gpu_set.uuids)),
         ("-w", parameters.warmup_iterations),
         ("-n", parameters.iterations),
         ("-c", 1 if parameters.check else 0),

@@ -1,6 +1,7 @@
 """nccl-tests and rccl-tests: found on the host, never built or shipped by us.
 
-One process drives all GPUs of a set (`-g N`): no launcher, no process tree, so SIGTERM and SIGKILL suffice.
+One process drives all GPUs of a set (`-g N`): no launcher, no process tree, so SIGTERM and SIGKILL suffice. Builds with MPI
+can have a process for each GPU instead; a launcher of the operator's starts them.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ USUAL_DIRECTORIES = (
 )
 """Where images and packages put the programs, after the configured directory and before PATH."""
 
+GPUS_WORD = "{gpus}"
+"""In a launcher: the number of GPUs of the set."""
+
 INSTALL_HINT = (
     "Build NVIDIA/nccl-tests (AMD: ROCm/rccl-tests) on this host and set engines.nccl_tests.directory to the folder "
     "that holds all_reduce_perf."
@@ -41,6 +45,7 @@ class NcclTests:
         directory: Path | None,
         library_path: Sequence[Path] = (),
         launcher: Sequence[str] = (),
+        is_process_per_gpu: bool = False,
         search_path: str = "",
         is_rccl: bool = False,
         trusted_uids: Collection[int] = (),
@@ -48,6 +53,7 @@ class NcclTests:
         self._directory = directory
         self._library_path = tuple(library_path)
         self._launcher = tuple(launcher)
+        self._gpus_per_process = 1 if is_process_per_gpu else None
         self._search_path = search_path
         self._is_rccl = is_rccl
         self._trusted_uids = trusted_uids
@@ -58,7 +64,10 @@ class NcclTests:
 
     def command(self, step: Step) -> EngineCommand:
         program = self.find(step.collective)
-        return EngineCommand((*self._launcher, str(program), *nccl_tests_arguments(step)), self._library_path)
+        gpus = str(len(step.gpu_set.uuids))
+        launcher = (word.replace(GPUS_WORD, gpus) for word in self._launcher)
+        arguments = nccl_tests_arguments(step, gpus_per_process=self._gpus_per_process)
+        return EngineCommand((*launcher, str(program), *arguments), self._library_path)
 
     def find(self, collective: Collective) -> Path:
         """The program of a collective. Raises HostError where there is none, or it cannot or must not be run."""

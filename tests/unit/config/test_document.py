@@ -22,7 +22,7 @@ EXAMPLES = [
 ]
 
 
-NEEDED_BY = {"when": {"after": '["boot"]'}}
+NEEDED_BY = {"when": {"after": '["boot"]'}, "process_per_gpu": {"launcher": '["mpirun"]'}}
 """Keys that mean nothing without another."""
 
 
@@ -65,7 +65,10 @@ def test_restart_is_said_where_it_is_needed():
     }
     assert marked == {
         "store.directory",
+        "web.enabled",
         "web.listen_address",
+        "textfile.file",
+        "textfile.interval",
         "benchmark.lock_file",
         "simulate.scenario",
         "simulate.pace",

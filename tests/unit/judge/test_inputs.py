@@ -34,6 +34,7 @@ def test_everything_that_may_move_a_number_is_in_it():
         "nccl": "2.28.9",
         "benchmark": "nccl-tests 2.19.6",
         "benchmark_sha256": "0123456789abcdef",
+        "benchmark_launcher": "none",
         "kernel": "6.1.0",
         "driver": "580.159.04",
         "cuda": "13.0",

@@ -168,3 +168,15 @@ def test_a_sanity_check_keeps_only_what_belongs_to_the_host():
     assert sanity_parameters(ours) == replace(
         sanity_parameters(PARAMETERS), environment=(("NCCL_ALGO", "Ring"),)
     )
+
+
+def test_a_launcher_is_told_how_many_gpus_there_are_and_each_process_has_one(tmp_path):
+    program = tmp_path / "all_reduce_perf"
+    program.touch(mode=0o755)
+    one = NcclTests(directory=tmp_path, launcher=("numactl", "--localalloc")).command(step()).argv
+    assert one[:3] == ("numactl", "--localalloc", str(program))
+    assert one[one.index("-g") + 1] == "2"
+    many = NcclTests(directory=tmp_path, launcher=("mpirun", "-np", "{gpus}"), is_process_per_gpu=True)
+    argv = many.command(step()).argv
+    assert argv[:4] == ("mpirun", "-np", "2", str(program))
+    assert argv[argv.index("-g") + 1] == "1"
