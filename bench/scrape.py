@@ -1,4 +1,4 @@
-"""What a scrape costs: times over loopback, bytes and memory, for the largest host of the series budget.
+"""What a scrape costs: times over loopback, bytes and memory, for a little more than the series budget of a host.
 
 Prints the table of docs/results.md. Server and client share the machine's cores, as on a busy host.
 `python bench/scrape.py [SCRAPES]`
@@ -8,111 +8,107 @@ from __future__ import annotations
 
 import http.client
 import statistics
-import subprocess
 import sys
+import threading
 import time
-from dataclasses import replace
-from pathlib import Path
-from typing import TypeAlias
+from collections.abc import Callable
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "fakes"))
-
-import status as fakes
-
-from gpumond.board import StatusBoard
-from gpumond.clock import SystemClock
-from gpumond.exporter.http import HttpServer
+from served import Served, machine, serve
 
 SCRAPES = 1000
-Server: TypeAlias = "subprocess.Popen[str]"
+SCRAPERS = 4
 PROMETHEUS = {
     "Accept": "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1",
     "Accept-Encoding": "gzip",
 }
 
 
-def serve() -> None:
-    """The server alone in its process, so that its memory is its own; changes its status at each line of input."""
-    board = StatusBoard(fakes.eight_gpu_status())
-    server = HttpServer(host="127.0.0.1", port=0, board=board, clock=SystemClock())
-    server.start()
-    print(server.address[1], flush=True)
-    for _ in sys.stdin:
-        board.update(lambda status: replace(status, is_config_current=not status.is_config_current))
-        print("changed", flush=True)
-    server.stop()
-
-
-def scrape(connection: http.client.HTTPConnection) -> tuple[float, int]:
+def scrape(served: Served, connection: http.client.HTTPConnection) -> tuple[float, int]:
     began = time.perf_counter()
-    connection.request("GET", "/metrics", headers=PROMETHEUS)
-    body = connection.getresponse().read()
+    connection.request("GET", "/metrics", headers=PROMETHEUS | served.headers)
+    answer = connection.getresponse()
+    body = answer.read()
+    if answer.status != http.HTTPStatus.OK:
+        raise RuntimeError(f"{answer.status}")
     return (time.perf_counter() - began) * 1e3, len(body)
 
 
-def with_one_connection(port: int, count: int) -> list[float]:
-    connection = http.client.HTTPConnection("127.0.0.1", port)
-    times = [scrape(connection)[0] for _ in range(count)]
+def with_one_connection(served: Served, count: int) -> list[float]:
+    connection = served.connect()
+    scrape(served, connection)  # connects
+    times = [scrape(served, connection)[0] for _ in range(count)]
     connection.close()
     return times
 
 
-def with_new_connections(port: int, count: int) -> list[float]:
+def with_new_connections(served: Served, count: int) -> list[float]:
     times = []
     for _ in range(count):
         began = time.perf_counter()
-        connection = http.client.HTTPConnection("127.0.0.1", port)
-        scrape(connection)
+        connection = served.connect()
+        scrape(served, connection)
         connection.close()
         times.append((time.perf_counter() - began) * 1e3)
     return times
 
 
-def right_after_changes(port: int, count: int, process: Server) -> list[float]:
-    connection = http.client.HTTPConnection("127.0.0.1", port)
+def several_at_once(served: Served, count: int) -> list[float]:
+    times: list[float] = []
+    scrapers = [
+        threading.Thread(target=lambda: times.extend(with_one_connection(served, count // SCRAPERS)))
+        for _ in range(SCRAPERS)
+    ]
+    for scraper in scrapers:
+        scraper.start()
+    for scraper in scrapers:
+        scraper.join()
+    return times
+
+
+def right_after_changes(served: Served, count: int) -> list[float]:
+    connection = served.connect()
+    scrape(served, connection)
     times = []
-    for _ in range(count):
-        process.stdin.write("change\n")
-        process.stdin.flush()
-        process.stdout.readline()
-        times.append(scrape(connection)[0])
+    for _ in range(max(100, count // 10)):
+        served.change()
+        times.append(scrape(served, connection)[0])
     connection.close()
     return times
 
 
-def rss_mib(pid: int) -> float:
-    [line] = [
-        line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("VmRSS")
-    ]
-    return int(line.split()[1]) / 1024
+WAYS: dict[str, Callable[[Served, int], list[float]]] = {
+    "one connection": with_one_connection,
+    "a connection each": with_new_connections,
+    f"{SCRAPERS} scrapers at once": several_at_once,
+    "right after a change": right_after_changes,
+}
+
+
+def show_size(served: Served) -> None:
+    connection = served.connect()
+    scrape(served, connection)  # the first one of a format renders it
+    _, size = scrape(served, connection)
+    connection.request("GET", "/metrics", headers=served.headers)
+    text = connection.getresponse().read()
+    connection.close()
+    series = sum(not line.startswith(b"#") for line in text.splitlines())
+    print(f"{series} series, {len(text)} bytes of text, {size} bytes of gzip\n")
 
 
 def main(count: int) -> None:
-    command = [sys.executable, __file__, "serve"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        port = next(int(line) for line in process.stdout if line.strip().isdigit())
-        connection = http.client.HTTPConnection("127.0.0.1", port)
-        scrape(connection)  # the first one of a format renders it
-        _, size = scrape(connection)
-        connection.request("GET", "/metrics")
-        text = connection.getresponse().read()
-        series = sum(not line.startswith(b"#") for line in text.splitlines())
-        connection.close()
-        print(f"{series} series, {len(text)} bytes of text, {size} bytes of gzip")
-        print("\n| scrapes | p50 ms | p99 ms | max ms |\n| --- | --- | --- | --- |")
-        for name, times in (
-            ("one connection", with_one_connection(port, count)),
-            ("a connection each", with_new_connections(port, count)),
-            ("right after a change", right_after_changes(port, count // 10, process)),
-        ):
-            cuts = statistics.quantiles(times, n=100)
-            print(f"| {name} | {cuts[49]:.1f} | {cuts[98]:.1f} | {max(times):.1f} |")
-        print(f"\nresident memory of the server process: {rss_mib(process.pid):.0f} MiB")
-        process.stdin.close()
+    print(machine())
+    print("\n| over | scrapes | p50 ms | p99 ms | max ms | RSS MiB |\n| --- | --- | --- | --- | --- | --- |")
+    for name, is_secure in (("HTTP", False), ("HTTPS and a password", True)):
+        with serve(is_secure=is_secure) as served:
+            for way, measure in WAYS.items():
+                times = measure(served, count)
+                cuts = statistics.quantiles(times, n=100)
+                rss = f"{served.rss_mib():.0f}"
+                print(f"| {name} | {way} | {cuts[49]:.1f} | {cuts[98]:.1f} | {max(times):.1f} | {rss} |")
+    print()
+    with serve(is_secure=False) as served:
+        show_size(served)
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["serve"]:
-        serve()
-    else:
-        main(int(sys.argv[1]) if sys.argv[1:] else SCRAPES)
+    main(int(sys.argv[1]) if sys.argv[1:] else SCRAPES)

@@ -37,6 +37,9 @@ START_SECONDS_MAX = 10.0
 STOP_SECONDS_MAX = 1
 """A running answer may still end; connections that wait are closed at once."""
 
+_ABORT_SECONDS_MAX = 1
+"""From the abort of a connection until everybody has heard of it."""
+
 _TICK_SECONDS = 1.0
 """uvicorn's own loop wakes ten times a second for a date header that changes once."""
 
@@ -165,7 +168,7 @@ class HttpServer:
             proxy_headers=False,  # nobody may choose its own address by a header
             backlog=BACKLOG,
             timeout_keep_alive=self._limits.keep_alive_seconds,
-            timeout_graceful_shutdown=STOP_SECONDS_MAX,
+            timeout_graceful_shutdown=STOP_SECONDS_MAX + _ABORT_SECONDS_MAX,
             h11_max_incomplete_event_size=self._limits.head_bytes,
         )
 
@@ -216,7 +219,13 @@ class _Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._handshakes.end_all()
+        # A client that does not answer the end of its TLS would hold us up, and uvicorn would call that an error.
+        asyncio.get_running_loop().call_later(STOP_SECONDS_MAX, self._abort_connections)
         await super().shutdown(sockets)
+
+    def _abort_connections(self) -> None:
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()
 
     async def main_loop(self) -> None:
         self._loop = asyncio.get_running_loop()

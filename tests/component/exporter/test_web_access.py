@@ -333,6 +333,14 @@ class TestBadClientsBeforeTheHandshake:
             assert served.ask().code == 200
             assert read_to_end(sock) == b""
 
+    def test_stop_does_not_wait_for_one_that_ignores_the_end_of_its_tls(self, serve, tmp_path, caplog):
+        served = serve(access=web_access.load(tmp_path))
+        with tls_connection(served):
+            began = time.monotonic()
+            served.server.stop()
+            assert time.monotonic() - began < 3
+        assert not caplog.records
+
     def test_stop_does_not_wait_for_them(self, serve, tmp_path):
         served = serve(access=web_access.load(tmp_path))
         with socket.create_connection(("127.0.0.1", served.port)):
