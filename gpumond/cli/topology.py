@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,10 +21,12 @@ from gpumond.cli.topology_words import add_words, run_word
 from gpumond.clock import SystemClock
 from gpumond.errors import ExitCode, GpumondError, HostError, NotEvaluatedError
 from gpumond.model.identity import GpuUuid
-from gpumond.model.reading import Unreadable, UnreadableReason
+from gpumond.model.reading import Unreadable, UnreadableReason, Value, value_or_none
 from gpumond.model.topology import Snapshot
 from gpumond.probe.launcher import ProbeFailure, ProbeLauncher, ProbeResult, default_probe_command
 from gpumond.process.environment import probe_environment
+from gpumond.topology.classify import classify_snapshot
+from gpumond.topology.expected import expected_ring_busbw
 from gpumond.topology.matrix import gpu_names, link_labels, numbers_by_bus_id, render_matrix
 from gpumond.topology.printable import printable
 
@@ -190,19 +193,43 @@ def _as_text(shown: _Shown) -> str:
         banner += f"Stored: like this since {snapshot.taken_at:%Y-%m-%d %H:%M:%S} UTC\n\n"
     if not snapshot.gpus and not snapshot.silent_gpus:
         return banner
-    return banner + render_matrix(snapshot, shown.numbers)
+    return banner + render_matrix(snapshot, shown.numbers) + "\n".join(("", *_what_follows(snapshot), ""))
+
+
+def _what_follows(snapshot: Snapshot) -> Iterator[str]:
+    """What the links make of the host, and what decides whether P2P over PCIe works."""
+    found = classify_snapshot(snapshot)
+    yield f"Class: {found.topology_class}"
+    yield from (f"  {fact}" for fact in found.facts)
+    busbw = expected_ring_busbw(snapshot, [gpu.uuid for gpu in snapshot.gpus])
+    if busbw is not None:
+        yield f"  a ring of all GPUs should reach {busbw / 1e9:.0f} GB/s busbw with the largest messages"
+    iommu = value_or_none(snapshot.host.iommu)
+    yield f"IOMMU: {iommu or 'unknown'}"
+    match snapshot.host.acs_redirects:
+        case Value(value=()):
+            yield "ACS: no bridge above the GPUs redirects P2P"
+        case Value(value=bridges):
+            yield f"ACS: P2P is redirected through the root by {', '.join(bridges)}"
+        case Unreadable(detail=detail):
+            yield f"ACS: not evaluated, {detail}"
 
 
 def _as_json(shown: _Shown) -> str:
     """The labels under the keys of a parsed `nvidia-smi topo -m`, and beside them everything that was read."""
     snapshot = shown.snapshot
-    names = gpu_names(snapshot, shown.numbers)
+    names, found = gpu_names(snapshot, shown.numbers), classify_snapshot(snapshot)
     document = {
         "gpus": list(names.values()),
         "gpu_uuids": {name: uuid for uuid, name in names.items()},
         "nics": [f"NIC{place}" for place, _ in enumerate(snapshot.nics)],
         "nic_names": {f"NIC{place}": nic.name for place, nic in enumerate(snapshot.nics)},
         "links": link_labels(snapshot, shown.numbers),
+        "class": found.topology_class,
+        "class_facts": found.facts,
+        "expected_ring_busbw_bytes_per_second": expected_ring_busbw(
+            snapshot, [gpu.uuid for gpu in snapshot.gpus]
+        ),
         "snapshot": snapshot,
     }
     return codec.encode(document, indent=1).decode() + "\n"
