@@ -13,6 +13,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from random import Random
 
 from gpumond.clock import Clock, SystemClock
@@ -24,6 +25,7 @@ from gpumond.simulate.benchmark_options import Options, UnknownOptionError, pars
 from gpumond.simulate.busbw import BenchmarkModel
 from gpumond.simulate.command_line import add_fault_options, hang, world_of
 from gpumond.simulate.faults import BenchmarkFails, BenchmarkHangs, WrongElements
+from gpumond.simulate.nccl_log import log_lines
 from gpumond.simulate.nccl_text import RankLine, Settings, Tool
 from gpumond.simulate.sizes import SizeRow, clamped, size_rows
 from gpumond.simulate.visible import VARIABLES, find_failure, visible_gpus
@@ -34,6 +36,7 @@ TOOLS = {
     Vendor.AMD: Tool("rccl", "2.18.3 (simulated)", 22706),
 }
 
+LOG_VARIABLE = "NCCL_DEBUG_FILE"
 SEED_VARIABLE = "GPUMOND_SIMULATE_SEED"
 
 START_UP_SECONDS = 1.6
@@ -156,6 +159,7 @@ class Benchmark:
         failure = find_failure(gpus)
         if failure is not None:
             return self._fail(failure)
+        self._write_log(gpus)
         self._print(*nccl_text.table_head())
         model = BenchmarkModel(self._world, gpus, self._collective)
         for row in size_rows(self._options, self._collective, model.ranks, max_bytes):
@@ -163,6 +167,15 @@ class Benchmark:
             if status is not None:
                 return status
         return self._conclude()
+
+    def _write_log(self, gpus: tuple[ScenarioGpu, ...]) -> None:
+        """Where NCCL would write it, which expands host and pid in the name."""
+        name = os.environ.get(LOG_VARIABLE, "")
+        if not name or self._world.vendor is not Vendor.NVIDIA:
+            return
+        path = Path(name.replace("%h", self._host).replace("%p", str(os.getpid())))
+        lines = log_lines(self._world, gpus, host=self._host, pid=os.getpid())
+        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
     def _measure(self, model: BenchmarkModel, row: SizeRow) -> int | None:
         """One row; an exit status where the run ends here."""
