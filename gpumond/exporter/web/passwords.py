@@ -17,8 +17,6 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from enum import Enum, auto
 
-import bcrypt
-
 COST_MAX = 16
 """2^16 rounds take 4 s on the machine of docs/results.md: anybody could keep a core busy by asking."""
 
@@ -107,5 +105,7 @@ class Passwords:
 
 
 def _matches(password: bytes, hashed: bytes) -> bool:
+    import bcrypt  # noqa: PLC0415 - only hosts with passwords pay for it
+
     # bcrypt takes no more; htpasswd and Go cut there, while the library would raise, and an unauthenticated client get a 500.
     return bcrypt.checkpw(password[:_BCRYPT_BYTES_MAX], hashed)
