@@ -87,9 +87,9 @@ def is_settled(baseline: Baseline) -> bool:
 def learn(
     baseline: Baseline | None, night: NightValues, fingerprint: Mapping[str, str], transport: str
 ) -> Baseline:
-    """`baseline` with one more night. The level of a frozen one stays; its noise is learned for some weeks more."""
+    """`baseline` with one more night. A frozen one is only refined, for some weeks more: its level a little, its noise."""
     if baseline is not None and is_frozen(baseline):
-        return _with_noise(baseline, night)
+        return _refined(baseline, night)
     nights = (*baseline.nights, night) if baseline else (night,)
     return _of_nights(
         nights,
@@ -99,12 +99,23 @@ def learn(
     )
 
 
-def _with_noise(baseline: Baseline, night: NightValues) -> Baseline:
+def _refined(baseline: Baseline, night: NightValues) -> Baseline:
     score = bandwidth_score(night.busbw, baseline.busbw)
     if score is None or is_settled(baseline):
         return baseline
-    scores = (*baseline.scores, score)
-    return replace(baseline, scores=scores, sigma=robust_sigma(scores))
+    scores = (*baseline.scores, score * baseline.level)
+    known = robust_sigma(scores[: policy.FROZEN_NIGHTS])  # a decline would widen its own limit
+    most = policy.LEVEL_SHIFT_SIGMAS_MAX * known
+    level = max(1 - most, min(1 + most, trimmed_mean(scores)))
+    busbw = {size: value * level / baseline.level for size, value in baseline.busbw.items()}
+    return replace(
+        baseline,
+        busbw=busbw,
+        golden=busbw if baseline.golden == baseline.busbw else baseline.golden,
+        level=level,
+        scores=scores,
+        sigma=robust_sigma([item / level for item in scores]),
+    )
 
 
 def _of_nights(

@@ -83,6 +83,10 @@ def _after_gap(state: DetectorState, at: datetime) -> DetectorState:
 
 def _summed(state: DetectorState, night: JudgedNight) -> tuple[float, datetime | None]:
     total = state.cusum + _loss(night)
+    if state.recent and state.recent[-1].z <= policy.LOW_Z and night.z > policy.CLEARED_Z:
+        total -= _loss(
+            state.recent[-1]
+        )  # one low night between good ones was disturbed, and no part of a decline
     if total <= 0:
         return 0.0, None
     return total, state.cusum_since or night.at
@@ -132,9 +136,9 @@ def _is_step_of_two(nights: tuple[JudgedNight, ...], widening: float) -> bool:
         return False
     first, second = nights[0].z / widening, nights[1].z / widening
     are_repeated = nights[0].is_repeated and nights[1].is_repeated
+    each = policy.REPEATED_PAIR_EACH_Z if are_repeated else policy.PAIR_EACH_Z
     return (
-        first <= policy.PAIR_EACH_Z
-        and second <= policy.PAIR_EACH_Z
+        max(first, second) <= each
         and (first + second) / math.sqrt(2) <= (policy.REPEATED_PAIR_Z if are_repeated else policy.PAIR_Z)
         and abs(first - second) <= policy.PAIR_AGREE_Z
     )

@@ -36,6 +36,9 @@ FROZEN_NIGHTS: Final = 21
 """A rolling baseline follows a decline of 0.2 % a day and never alarms: it is frozen here."""
 NOISE_NIGHTS: Final = 60
 """21 nights know the noise to 30 %, and hosts that seem quieter than they are raise most of the false alarms."""
+LEVEL_SHIFT_SIGMAS_MAX: Final = 0.6
+"""21 nights know the level to 0.25 sigma, and hosts whose baseline came out too high raised most of the false drifts: until
+NOISE_NIGHTS it follows the mean of its nights, but not further than this, or it would follow a decline."""
 NOISE_ALLOWANCE_NIGHTS: Final = 2.0
 """Noise learned over n nights is widened by this / n."""
 
@@ -67,16 +70,17 @@ DISTURBED_Z: Final = 3.0
 """What is lower than such a re-run by more than this was disturbed; less is the noise between two runs."""
 SUSPECT_Z: Final = -2.5
 """Worth a re-run."""
-PAIR_EACH_Z: Final = -1.5
+PAIR_EACH_Z: Final = -2.0
+REPEATED_PAIR_EACH_Z: Final = -1.5
 PAIR_Z: Final = -3.9
 REPEATED_PAIR_Z: Final = -3.5
 """Two consecutive nights: (z1 + z2) / sqrt 2 must be below this, and each below PAIR_EACH_Z. Where re-runs have confirmed
-both, less is enough."""
+both, less is enough: a night that nobody has repeated may be a disturbed one, and the next one an unlucky one."""
 PAIR_AGREE_Z: Final = 2.5
 """A step looks the same on both nights, disturbed nights rarely do; where they differ more, a third night decides."""
 TRIPLE_Z: Final = -2.5
 CUSUM_K: Final = 0.75
-CUSUM_H: Final = 6.5
+CUSUM_H: Final = 5.5
 CUSUM_CLIP_Z: Final = 2.0
 REMEMBERED_NIGHTS: Final = 12
 """What a loss is named by: a decline of 0.2 % a day shows within 11."""

@@ -76,7 +76,9 @@ class Baseline:
     golden: dict[int, float] = field(default_factory=dict)
     nights: tuple[NightValues, ...] = ()
     scores: tuple[float, ...] = ()
-    """Of a frozen one: what its noise is learned from, for some weeks more."""
+    """Of a frozen one, against its level when it was frozen: what it is refined with, for some weeks more."""
+    level: float = 1.0
+    """By what `busbw` was refined since it was frozen."""
     origin: str = "learned"
     """`learned`; `auto_accepted` or `accepted`, after a change of its inputs; `commissioned`, out of repeats in one evening."""
 

@@ -12,6 +12,7 @@ from gpumond.judge.baseline import (
     accept_nights,
     effective_sigma,
     has_full_rules,
+    learn,
     reject,
     state_of,
 )
@@ -100,3 +101,36 @@ def test_repeats_of_one_evening_count_as_a_baseline_with_little_known_noise():
     assert has_full_rules(baseline)
     assert effective_sigma(baseline) == policy.PROVISIONAL_SIGMA
     assert baseline.busbw == {SIZE: 300.2e9}
+
+
+def refined(factor):
+    """A baseline that was just frozen, and the same after 39 more nights at `factor` of it. The noise is 0.4 %."""
+    found, both = None, []
+    for night in range(policy.NOISE_NIGHTS):
+        value = (1 + 0.004 * (-1, 0, 1)[night % 3]) * (factor if night >= policy.FROZEN_NIGHTS else 1.0)
+        at = datetime(2026, 3, 1, 2, tzinfo=UTC) + timedelta(days=night)
+        found = learn(found, NightValues(at, {SIZE: 300e9 * value}), FINGERPRINT, "P2P")
+        both.append(found)
+    return both[policy.FROZEN_NIGHTS - 1], both[-1]
+
+
+def test_a_frozen_baseline_is_refined_by_what_21_nights_could_not_know():
+    frozen, settled = refined(0.999)
+    assert frozen.busbw == {SIZE: 300e9}
+    assert settled.level == pytest.approx(0.99935, abs=0.0003)  # of 60 nights, 39 at 0.999
+    assert settled.busbw[SIZE] == pytest.approx(300e9 * settled.level)
+    assert settled.golden == settled.busbw
+    assert settled.night_count == policy.FROZEN_NIGHTS
+
+
+def test_a_frozen_baseline_follows_no_decline():
+    frozen, settled = refined(0.98)
+    assert settled.level == pytest.approx(1 - policy.LEVEL_SHIFT_SIGMAS_MAX * frozen.sigma, abs=0.0003)
+    assert settled.busbw[SIZE] > 0.997 * frozen.busbw[SIZE]
+    assert frozen.sigma == pytest.approx(0.004, rel=0.2)
+
+
+def test_after_sixty_nights_nothing_is_refined_any_more():
+    host = Host(noise=0.004)
+    settled = host.nights(0, policy.NOISE_NIGHTS)
+    assert track_of(settled).baseline == track_of(settled + host.nights(60, 70)).baseline
