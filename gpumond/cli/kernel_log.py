@@ -16,7 +16,7 @@ from gpumond.config.schema import Config
 from gpumond.errors import ExitCode, NotEvaluatedError, StoreError
 from gpumond.model.identity import PciBusId
 from gpumond.model.kernel_log import KernelTally, name_of, tally_of
-from gpumond.monitor.kernel_log import NO_ACCESS_HINT, newest_first, read_journal
+from gpumond.monitor.kernel_log import newest_first, no_access_hint, read_journal
 from gpumond.parsers.kernel_log import events_in_text
 from gpumond.process.environment import helper_environment
 from gpumond.store.sqlite import Store
@@ -82,7 +82,7 @@ def _of_this_host(config: Config, clock: Clock) -> tuple[str, tuple[KernelTally,
     except StoreError:
         pass
     detail = reading.failure or "this user sees no kernel messages"
-    raise NotEvaluatedError(f"the kernel log cannot be read: {detail}", hint=NO_ACCESS_HINT)
+    raise NotEvaluatedError(f"the kernel log cannot be read: {detail}", hint=no_access_hint())
 
 
 def _gpu_numbers(config: Config, clock: Clock) -> dict[PciBusId, int]:

@@ -19,7 +19,7 @@ from gpumond.doctor.engines import check_engines
 from gpumond.doctor.privileges import NOT_EVALUATED, check_privileges
 from gpumond.errors import HostError
 from gpumond.guards.lock import holder_of
-from gpumond.monitor.kernel_log import KERNEL_MESSAGES, NO_ACCESS_HINT
+from gpumond.monitor.kernel_log import KERNEL_MESSAGES, no_access_hint
 from gpumond.parsers.kernel_log import read_entry
 from gpumond.process.procfs import read_all_stats
 
@@ -156,7 +156,7 @@ def _check_kernel_log(config: Config) -> Iterator[Check]:
             "kernel log",
             Level.WARNING,
             f"{NOT_EVALUATED}: {detail}, so Xids and PCIe errors are not counted",
-            NO_ACCESS_HINT,
+            no_access_hint(),
         )
 
 

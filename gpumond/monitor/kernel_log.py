@@ -7,6 +7,7 @@ failure. Events of other devices (a disk's AER) are not ours.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -46,9 +47,13 @@ TALLIES_MAX: Final = 1000
 _TOLD_MAX: Final = 20
 """Log lines about one look."""
 
-NO_ACCESS_HINT: Final = (
-    "Add the daemon's user to the group systemd-journal; deploy/systemd has a drop-in for that."
-)
+_NO_ACCESS_HINT: Final = "Add the daemon's user to the group systemd-journal: deploy/systemd/gpumond.service.d/kernel-log.conf does that."
+_NO_JOURNAL_HINT: Final = "gpumond reads the kernel log through systemd's journal; `dmesg | gpumond kernel-log --from -` needs none."
+
+
+def no_access_hint() -> str:
+    """What to do where no kernel message can be read."""
+    return _NO_ACCESS_HINT if shutil.which(JOURNALCTL[0]) else _NO_JOURNAL_HINT
 
 
 class Tallies:
