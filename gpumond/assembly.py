@@ -17,7 +17,6 @@ from gpumond.board import StatusBoard
 from gpumond.clock import Clock
 from gpumond.config.guards_schema import SlurmConfig, SlurmMode
 from gpumond.config.schema import Config
-from gpumond.errors import NotEvaluatedError
 from gpumond.exporter.metrics import Exposition
 from gpumond.exporter.textfile import TextFile
 from gpumond.exporter.web.access import OPEN_ACCESS, WebAccess
@@ -54,6 +53,8 @@ DAEMON_LOCK = "daemon.lock"
 RUNS_DIRECTORY = "runs"
 LOST_PROBE = "probe.lost"
 LOST_BENCHMARK = "benchmark.lost"
+
+WATCH_MODULES = {Vendor.NVIDIA: "gpumond.probe.watch", Vendor.AMD: "gpumond.probe.amd_watch"}
 
 INTERPRETER_SECONDS_MAX = 30.0
 """How long a Python may take to say whether it has torch: it may lie on a network file system."""
@@ -139,17 +140,12 @@ def engine_chooser(config: Config, clock: Clock) -> Callable[[Step, Snapshot], B
 
 
 def watch_command(config: Config, vendor: Vendor) -> WatchCommand:
-    """What watches this host's GPUs while a sweep runs. Raises NotEvaluatedError where nothing can."""
+    """What watches this host's GPUs while a sweep runs."""
     environment = probe_environment(os.environ)
     if config.simulate is not None:
         program = ("-m", "gpumond.simulate.watch", config.simulate.scenario)
         return WatchCommand((sys.executable, "-I", *program), environment)
-    if vendor is not Vendor.NVIDIA:
-        raise NotEvaluatedError(
-            f"nothing here watches GPUs of {vendor.value} while a benchmark runs",
-            hint="Without a watch gpumond would not notice a user's job, so it measures nothing.",
-        )
-    return WatchCommand((sys.executable, "-I", "-m", "gpumond.probe.watch"), environment)
+    return WatchCommand((sys.executable, "-I", "-m", WATCH_MODULES[vendor]), environment)
 
 
 def journal_command(config: Config) -> tuple[str, ...]:

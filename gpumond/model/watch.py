@@ -51,7 +51,9 @@ class WatchTarget:
 
 @dataclass(frozen=True, slots=True)
 class GpuLoad:
-    """What a GPU did at one instant. `event_reasons` is NVML's bit mask, kept as it is: drivers add bits."""
+    """What a GPU did at one instant. `event_reasons` is NVML's bit mask, kept as it is: drivers add bits. What AMD's
+    GPUs say is put into it, since the last sample. The SM clock of an AMD GPU is that of its compute units.
+    """
 
     utilisation_ratio: Reading[float]
     memory_utilisation_ratio: Reading[float]

@@ -17,6 +17,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from operator import itemgetter
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NewType, TypeVar
@@ -24,6 +25,7 @@ from typing import Any, NewType, TypeVar
 from gpumond.model.reading import NOT_SUPPORTED, NotSupported, Reading, Unreadable, UnreadableReason, Value
 from gpumond.model.topology import GpuProcess
 from gpumond.probe import amd_codes
+from gpumond.probe.readings import mapped, then
 
 T = TypeVar("T")
 
@@ -36,6 +38,8 @@ _ROCM_VARIABLES = ("ROCM_HOME", "ROCM_PATH")
 """In the order in which amdsmi itself looks for its library."""
 _ROCM_DEFAULT = "/opt/rocm"
 _MODULE_DIRECTORY = "share/amd_smi"
+
+_HERTZ_PER_MEGAHERTZ = 1_000_000
 
 _GUEST = 3  # of amdsmi_virtualization_mode_t, by number
 _UNKNOWN_MODE = 0
@@ -86,6 +90,23 @@ class AmdSmiLibrary:
         if kinds is None:
             return NOT_SUPPORTED
         return self.ask(f"amdsmi_get_gpu_memory_{call}", handle, kinds.VRAM, convert=int)
+
+    def clock_hertz(self, handle: Handle) -> Reading[int]:
+        """Of the compute units."""
+        kinds = getattr(self._binding, "AmdSmiClkType", None)
+        if kinds is None:
+            return NOT_SUPPORTED
+        clock = self.ask("amdsmi_get_clock_info", handle, kinds.GFX, convert=itemgetter("clk"))
+        return mapped(then(clock, amd_codes.number), lambda megahertz: megahertz * _HERTZ_PER_MEGAHERTZ)
+
+    def temperature_celsius(self, handle: Handle) -> Reading[int]:
+        """Of the hottest place, which is what limits; MI300 has no edge sensor."""
+        sensors = getattr(self._binding, "AmdSmiTemperatureType", None)
+        metrics = getattr(self._binding, "AmdSmiTemperatureMetric", None)
+        if sensors is None or metrics is None:
+            return NOT_SUPPORTED
+        call = "amdsmi_get_temp_metric"
+        return self.ask(call, handle, sensors.HOTSPOT, metrics.CURRENT, convert=int)
 
     def processes(self, handle: Handle) -> Reading[tuple[GpuProcess, ...]]:
         """Every process with memory on the GPU; some of them may have ended already (ROCm/legacy-rocm-build#4411)."""

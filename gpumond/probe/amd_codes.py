@@ -80,6 +80,16 @@ _FIRST_MTPS = 1_000
 """Smaller rates are GT/s: releases do not agree on the unit."""
 _MTPS_PER_GTPS = 1_000
 
+# Counters of gpu_metrics 1.4 and later (MI300), each growing while its limit holds the clocks back, and the bit by which
+# NVML names the same cause.
+_EVENT_REASONS = {
+    "ppt_residency_acc": 0x004,  # power cap
+    "prochot_residency_acc": 0x008,  # hardware slowdown: a signal from outside the chip
+    "socket_thm_residency_acc": 0x040,  # hardware thermal
+    "vr_thm_residency_acc": 0x040,
+    "hbm_thm_residency_acc": 0x040,
+}
+
 _UNSIGNED_UNKNOWN = frozenset({0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF})
 _LANES_MAX = 32
 _NUMA_UNKNOWN = 0xFFFFFFFF
@@ -197,3 +207,21 @@ def atomics_status(found: tuple[IoLinkCapability, ...]) -> P2pStatus:
 
 def access_status(is_accessible: bool) -> P2pStatus:  # noqa: FBT001 - the answer of one call, as it comes
     return P2pStatus.OK if is_accessible else P2pStatus.NS
+
+
+def residencies(metrics: dict[str, Any]) -> dict[str, int]:
+    """The counters that this GPU has; MI200 and older have none."""
+    readings = {name: number(metrics.get(name, "N/A")) for name in _EVENT_REASONS}
+    return {name: reading.value for name, reading in readings.items() if isinstance(reading, Value)}
+
+
+def event_reasons(before: dict[str, int], now: dict[str, int]) -> Reading[int]:
+    """NVML's mask of what held the clocks back between two samples of `residencies`."""
+    compared = before.keys() & now.keys()
+    if not compared:
+        return NOT_SUPPORTED
+    mask = 0
+    for name in compared:
+        if now[name] > before[name]:
+            mask |= _EVENT_REASONS[name]
+    return Value(mask)

@@ -50,14 +50,14 @@ def read_gpu(
     library: AmdSmiLibrary, handle: Handle, *, index: int, bus_id: PciBusId, place: Place
 ) -> OpenGpu | Unreadable:
     """The GPU behind `handle`, or why it counts as silent: the library does not say who it is."""
-    uuid = _read_uuid(library, handle, place.node)
+    uuid = read_uuid(library, handle, place.node)
     if isinstance(uuid, Unreadable):
         return uuid
     identity = _Identity(uuid or GpuUuid(f"GPU-XX-{bus_id}"), bus_id, index)
     return OpenGpu(handle, _read_facts(library, handle, identity, place))
 
 
-def _read_uuid(library: AmdSmiLibrary, handle: Handle, node: KfdGpu | None) -> GpuUuid | Unreadable | None:
+def read_uuid(library: AmdSmiLibrary, handle: Handle, node: KfdGpu | None) -> GpuUuid | Unreadable | None:
     """KFD's, as ROCr knows it; else the one inside amdsmi's. None for a GPU without: ROCr calls it GPU-XX."""
     if node is not None and node.uuid is not None:
         return node.uuid

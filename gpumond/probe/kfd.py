@@ -42,6 +42,8 @@ class KfdGpu:
     hive_id: int
     render_minor: int
     links: tuple[KfdLink, ...]
+    gpu_id: int = 0
+    """By which KFD itself names it where it lists processes; zero where that cannot be read."""
 
     @property
     def uuid(self) -> GpuUuid | None:
@@ -73,7 +75,13 @@ def _read_gpu(entry: Path) -> KfdGpu | None:
             for directory in ("io_links", "p2p_links")
             for link in _numbered(entry / directory)
         ),
+        gpu_id=_gpu_id(entry),
     )
+
+
+def _gpu_id(entry: Path) -> int:
+    text = text_of(entry / "gpu_id").strip()
+    return int(text) if text.isdecimal() else 0
 
 
 def _read_link(path: Path) -> KfdLink:

@@ -35,6 +35,10 @@ WEIGHT_PCIE = 40
 
 _UNKNOWN_32 = 0xFFFFFFFF
 _UNKNOWN_8 = 0xFF
+_UNKNOWN_POWER = 0xFFFF
+
+CLOCK = 1
+"""Of the compute units, among the clocks of a model."""
 
 _MTPS = {1: 2_500, 2: 5_000, 3: 8_000, 4: 16_000, 5: 32_000, 6: 64_000}
 _ECC_BLOCKS = 0x1FFFF
@@ -176,10 +180,33 @@ def _modes(world: Scenario, number: int, gpu: ScenarioGpu) -> Iterator[Answer]:
         yield _ok("amdsmi_get_gpu_memory_partition", number, gpu.memory_partition)
 
 
+def memory_percent(gpu: ScenarioGpu) -> int:
+    return gpu.utilisation_percent // 4
+
+
+def power_watts(gpu: ScenarioGpu) -> int:
+    """amdsmi knows whole watts."""
+    return gpu.power_milliwatts // 1000
+
+
 def _load(number: int, gpu: ScenarioGpu) -> Iterator[Answer]:
     yield _ok("amdsmi_get_gpu_memory_total", number, gpu.model.memory_total_bytes)
     yield _ok("amdsmi_get_gpu_memory_usage", number, gpu.memory_used_bytes)
-    yield from _struct("amdsmi_get_gpu_activity", number, gfx_activity=gpu.utilisation_percent)
+    yield from _struct(
+        "amdsmi_get_gpu_activity",
+        number,
+        gfx_activity=gpu.utilisation_percent,
+        umc_activity=memory_percent(gpu),
+    )
+    yield from _struct(
+        "amdsmi_get_power_info",
+        number,
+        current_socket_power=power_watts(gpu),
+        average_socket_power=_UNKNOWN_POWER,
+    )
+    yield from _struct("amdsmi_get_clock_info", number, clk=gpu.model.clocks_mhz[CLOCK])
+    yield _ok("amdsmi_get_temp_metric", number, gpu.model.temperature_celsius)
+    yield from _struct("amdsmi_get_gpu_metrics_info", number, accumulation_counter=1)
     yield _ok("amdsmi_get_gpu_process_list", number, len(gpu.processes))
     for place, process in enumerate(gpu.processes):
         fields = {"pid": process.pid, "memory_usage__vram_mem": process.used_memory_bytes}

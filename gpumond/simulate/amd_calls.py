@@ -10,6 +10,7 @@ SYSTEM_CALLS = (INIT_CALL, HANDLES_CALL, "amdsmi_get_lib_version", "amdsmi_get_r
 
 GPU_CALLS = (
     BUS_ID_CALL,
+    "amdsmi_get_clock_info",
     "amdsmi_get_gpu_activity",
     "amdsmi_get_gpu_asic_info",
     "amdsmi_get_gpu_bad_page_info",
@@ -21,12 +22,15 @@ GPU_CALLS = (
     "amdsmi_get_gpu_memory_partition",
     "amdsmi_get_gpu_memory_total",
     "amdsmi_get_gpu_memory_usage",
+    "amdsmi_get_gpu_metrics_info",
     "amdsmi_get_gpu_process_list",
     "amdsmi_get_gpu_total_ecc_count",
     "amdsmi_get_gpu_vbios_info",
     "amdsmi_get_gpu_virtualization_mode",
     "amdsmi_get_gpu_xgmi_link_status",
     "amdsmi_get_pcie_info",
+    "amdsmi_get_power_info",
+    "amdsmi_get_temp_metric",
     "amdsmi_get_xgmi_info",
     "amdsmi_topo_get_numa_node_number",
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from gpumond.simulate.world import Scenario, ScenarioGpu, ScenarioPair
 LINK_PCIE = 2
 LINK_XGMI = 11
 WEIGHT_PCIE = 20
+GPU_IDS_BASE = 40_001
 _SIMDS = 1_216
 
 
@@ -29,7 +31,33 @@ def write_kfd(world: Scenario, sysfs: Path) -> None:
             entry = nodes / str(_node_of(world, number))
             readable = is_in_kfd(number, world.faults)
             _write(entry / "properties", _properties(gpu) if readable else {})
+            _write_text(entry / "gpu_id", str(gpu_id_of(number) if readable else ""))
             _write_links(world, number, entry)
+    write_kfd_processes(world, sysfs)
+
+
+def write_kfd_processes(world: Scenario, sysfs: Path) -> None:
+    """Each process with a file for every GPU, used or not; and none that was there before."""
+    directory = sysfs / "class/kfd/kfd/proc"
+    shown = [number for number in range(len(world.gpus)) if is_shown(number, world.faults)]
+    used = {
+        (process.pid, number): process.used_memory_bytes
+        for number in shown
+        for process in world.gpus[number].processes
+    }
+    pids = {pid for pid, _ in used}
+    for entry in directory.iterdir() if directory.exists() else ():
+        if int(entry.name) not in pids:
+            shutil.rmtree(entry)
+    directory.mkdir(parents=True, exist_ok=True)
+    for pid in pids:
+        for number in shown:
+            _write_text(directory / f"{pid}/vram_{gpu_id_of(number)}", str(used.get((pid, number), 0)))
+
+
+def gpu_id_of(number: int) -> int:
+    """KFD makes it up out of the GPU's properties; only that it is one of its own matters."""
+    return GPU_IDS_BASE + number
 
 
 def _node_of(world: Scenario, number: int) -> int:
@@ -87,5 +115,9 @@ def _link(kind: int, node: int, to_node: int, weight: int, bandwidth_mbps: int) 
 
 
 def _write(path: Path, properties: Mapping[str, int]) -> None:
+    _write_text(path, "\n".join(f"{name} {value}" for name, value in properties.items()))
+
+
+def _write_text(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(f"{name} {value}\n" for name, value in properties.items()), encoding="utf-8")
+    path.write_text(f"{text}\n" if text else "", encoding="utf-8")

@@ -120,6 +120,8 @@ def _host(world: Scenario, report: DriverReport) -> Host:
         cuda_version=report.cuda_version,
         is_virtual=Value(host.is_virtual),
         rocm_version=report.rocm_version,
+        container_devices=Value(""),
+        acs_redirects=Value(()) if any(gpu.path[1:] for gpu in world.gpus) else NOT_SUPPORTED,
     )
 
 

@@ -25,6 +25,9 @@ CLASS_INFINIBAND = "0x020700"
 CLASS_BRIDGE_OTHER = "0x068000"
 CLASS_PCI_BRIDGE = "0x060400"
 
+CONFIGURATION_SPACE_BYTES = 4096
+"""All zero: as root sees a bridge without Access Control Services."""
+
 _SPEEDS = {
     1: "2.5 GT/s PCIe",
     2: "5.0 GT/s PCIe",
@@ -127,6 +130,7 @@ def _write_device(
         bridge = sysfs / "devices" / Path(*path[: depth + 1])
         if not bridge.exists():
             _write_entry(sysfs, bridge, vendor="0x8086", pci_class=CLASS_PCI_BRIDGE, numa_node=numa_node)
+            (bridge / "config").write_bytes(bytes(CONFIGURATION_SPACE_BYTES))
     device = sysfs / "devices" / Path(*path) / bus_id
     _write_entry(sysfs, device, vendor=vendor, pci_class=pci_class, numa_node=numa_node)
     return device

@@ -1,6 +1,6 @@
 """`python -m gpumond.simulate.watch SCENARIO GPU-...@0000:0f:00.0 ...`: a made-up host, watched.
 
-The same contract as `python -m gpumond.probe.watch`. The host is rendered anew for every look, so that a process
+The same contract as `python -m gpumond.probe.watch` and, on a host of AMD's, `gpumond.probe.amd_watch`. The host is rendered anew for every look, so that a process
 arrives (`--fault gpu_busy,gpu=0,pid=4711,after_seconds=3`) while somebody watches.
 """
 
@@ -15,9 +15,11 @@ from typing import TypeVar
 from gpumond.clock import Clock, SystemClock
 from gpumond.errors import GpumondError
 from gpumond.model.reading import Reading, Unreadable, UnreadableReason, Value
+from gpumond.model.topology import Vendor
 from gpumond.model.watch import GpuLoad, WatchedGpu, WatchLook, WatchTarget
 from gpumond.probe.looks import add_watch_options, print_looks
 from gpumond.probe.pipe import take_standard_output
+from gpumond.simulate import amd_watch
 from gpumond.simulate.command_line import add_fault_options, elapsed_seconds, hang, scenario_of
 from gpumond.simulate.driver import CallDoesNotReturn, Driver
 from gpumond.simulate.hardware import struck
@@ -32,6 +34,8 @@ REASON_POWER_CAP = 0x4
 
 def render_look(world: Scenario, targets: Sequence[WatchTarget], at: float, *, with_load: bool) -> WatchLook:
     """What the watch child would see of a host whose hardware faults have struck. Raises CallDoesNotReturn."""
+    if world.vendor is Vendor.AMD:
+        return amd_watch.render_look(world, targets, at, with_load=with_load)
     numbers = {gpu.pci_bus_id: number for number, gpu in enumerate(world.gpus)}
     return WatchLook(
         at,

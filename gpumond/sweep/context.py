@@ -47,7 +47,7 @@ class SweepContext:
     base_environment: Mapping[str, str]
     min_free_bytes: int
     watch_for: Callable[[Vendor], WatchCommand]
-    """What watches GPUs of a vendor. Raises NotEvaluatedError where nothing can."""
+    """What watches GPUs of a vendor."""
     quiet: QuietPolicy
     guards: tuple[Guard, ...] = ()
     """Besides the lock, the process lists and the quiet, which are not a matter of configuration."""

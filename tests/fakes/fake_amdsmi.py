@@ -18,6 +18,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from gpumond.simulate.amd_answers import render_answers
+from gpumond.simulate.hardware import struck
+from gpumond.simulate.kfd import write_kfd_processes
+from gpumond.simulate.sysfs import write_sysfs
 from gpumond.simulate.world import Scenario
 
 SOURCES = Path(__file__).parent / "amdsmi"
@@ -58,6 +61,12 @@ class FakeAmdSmi:
         answers.write_text(render_answers(scenario, elapsed_seconds=elapsed_seconds), encoding="utf-8")
         return {"ROCM_PATH": str(self.rocm()), ANSWERS_VARIABLE: str(answers)}
 
+    def host(self, scenario: Scenario, directory: Path) -> FakeAmdHost:
+        """Library and sysfs of a whole host, which can change while somebody looks."""
+        host = FakeAmdHost(self.rocm(), directory)
+        host.show(scenario)
+        return host
+
     def rocm(self, *, absent: tuple[str, ...] = ()) -> Path:
         """A ROCm directory whose library lacks the functions of `absent`: one that is older than the module."""
         directory = self._directory / f"rocm-{'-'.join(absent) or 'whole'}"
@@ -96,6 +105,36 @@ class FakeAmdSmi:
         )
         assert printed.returncode == 0, printed.stderr
         return printed.stdout
+
+
+class FakeAmdHost:
+    """The answers of a library and a tree of sysfs in `directory`."""
+
+    def __init__(self, rocm: Path, directory: Path) -> None:
+        self._rocm = rocm
+        self._directory = directory
+        self._answers = directory / "amdsmi.answers"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {"ROCM_PATH": str(self._rocm), ANSWERS_VARIABLE: str(self._answers)}
+
+    @property
+    def sysfs(self) -> Path:
+        return self._directory / "roots" / "sys"
+
+    def show(self, scenario: Scenario) -> None:
+        """From the next look on it is this host. GPUs do not come and go in sysfs; processes do."""
+        if not self.sysfs.exists():
+            write_sysfs(scenario, self._directory / "roots")
+        write_kfd_processes(struck(scenario, 0.0), self.sysfs)
+        self.tell(scenario)
+
+    def tell(self, scenario: Scenario) -> None:
+        """What amdsmi says, and the kernel does not."""
+        new = self._answers.with_suffix(".new")
+        new.write_text(render_answers(scenario), encoding="utf-8")
+        new.replace(self._answers)
 
 
 def _functions_of_the_module() -> set[str]:

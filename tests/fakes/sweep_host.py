@@ -55,6 +55,8 @@ class Host:
         self.min_free_bytes = 0
         self.driver = driver
         self.watch_program = "gpumond.probe.watch"
+        self.watch_options = ()
+        self.is_rccl = False
         self.guards = ()
         self.quiet_seconds = 0.0
         self.quiet_log = QuietLog()
@@ -73,7 +75,7 @@ class Host:
             store=self.store,
             clock=SystemClock(),
             take_snapshot=self.take_snapshot,
-            engine_for=lambda _step, _snapshot: NcclTests(directory=self.programs),
+            engine_for=lambda _step, _snapshot: NcclTests(directory=self.programs, is_rccl=self.is_rccl),
             gpu_sets={"all": GpuSetRule("all")},
             lock_file=self.lock_file,
             work_directory=self.directory / "runs",
@@ -84,7 +86,7 @@ class Host:
             },
             min_free_bytes=self.min_free_bytes,
             watch_for=lambda _vendor: WatchCommand(
-                (sys.executable, "-I", "-m", self.watch_program),
+                (sys.executable, "-I", "-m", self.watch_program, *self.watch_options),
                 {"PATH": "/usr/bin:/bin", **self.driver.environment},
             ),
             quiet=QuietPolicy(

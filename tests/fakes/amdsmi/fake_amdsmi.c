@@ -21,6 +21,8 @@ enum {
     INSUFFICIENT_SIZE = 41,
 };
 
+enum { CLOCK_GFX = 0, TEMPERATURE_HOTSPOT = 1, TEMPERATURE_CURRENT = 0 };
+
 typedef uint32_t status_t;
 
 static struct gpu {
@@ -38,6 +40,10 @@ static status_t ask(const char *call, const char *key, const char **value)
     *value = "";
     if (!initialisations)
         return NOT_INIT;
+    if (answers_have_changed()) {
+        forget_answers();
+        load_answers();
+    }
     answer = answer_of(call, key);
     if (!answer)
         return NOT_SUPPORTED;
@@ -271,6 +277,8 @@ GPU_STRUCT(amdsmi_get_gpu_driver_info, layout_amdsmi_driver_info_t)
 GPU_STRUCT(amdsmi_get_gpu_enumeration_info, layout_amdsmi_enumeration_info_t)
 GPU_STRUCT(amdsmi_get_gpu_activity, layout_amdsmi_engine_usage_t)
 GPU_STRUCT(amdsmi_get_gpu_total_ecc_count, layout_amdsmi_error_count_t)
+GPU_STRUCT(amdsmi_get_gpu_metrics_info, layout_amdsmi_gpu_metrics_t)
+GPU_STRUCT(amdsmi_get_power_info, layout_amdsmi_power_info_t)
 GPU_STRUCT(amdsmi_get_pcie_info, layout_amdsmi_pcie_info_t)
 GPU_STRUCT(amdsmi_get_xgmi_info, layout_amdsmi_xgmi_info_t)
 GPU_STRUCT(amdsmi_get_gpu_xgmi_link_status, layout_amdsmi_xgmi_link_status_t)
@@ -292,6 +300,33 @@ EXPORT status_t amdsmi_get_gpu_device_uuid(struct gpu *gpu, uint32_t *length, ch
     status_t status = key_of(gpu, key);
 
     return status ? status : text_answer("amdsmi_get_gpu_device_uuid", key, buffer, *length);
+}
+
+/* Only the clock of the compute units is ever asked for. */
+EXPORT status_t amdsmi_get_clock_info(struct gpu *gpu, uint32_t kind, void *out)
+{
+    char key[KEY_LENGTH_MAX];
+    status_t status = key_of(gpu, key);
+
+    if (!status && kind != CLOCK_GFX)
+        status = INVAL;
+    return status ? status : struct_answer("amdsmi_get_clock_info", key, out, &layout_amdsmi_clk_info_t);
+}
+
+/* Only the temperature of the hottest place, now. */
+EXPORT status_t amdsmi_get_temp_metric(struct gpu *gpu, uint32_t sensor, uint32_t metric, int64_t *celsius)
+{
+    char key[KEY_LENGTH_MAX];
+    unsigned long long number;
+    status_t status = key_of(gpu, key);
+
+    if (!status && (sensor != TEMPERATURE_HOTSPOT || metric != TEMPERATURE_CURRENT))
+        status = INVAL;
+    if (!status)
+        status = numbers_answer("amdsmi_get_temp_metric", key, &number, 1);
+    if (!status)
+        *celsius = (int64_t)number;
+    return status;
 }
 
 EXPORT status_t amdsmi_get_gpu_bad_page_info(struct gpu *gpu, uint32_t *count, void *pages)

@@ -11,12 +11,15 @@ from amdsmi import amdsmi_wrapper
 
 STRUCTURES = (
     "amdsmi_asic_info_t",
+    "amdsmi_clk_info_t",
     "amdsmi_driver_info_t",
     "amdsmi_engine_usage_t",
     "amdsmi_enumeration_info_t",
     "amdsmi_error_count_t",
+    "amdsmi_gpu_metrics_t",
     "amdsmi_p2p_capability_t",
     "amdsmi_pcie_info_t",
+    "amdsmi_power_info_t",
     "amdsmi_proc_info_t",
     "amdsmi_retired_page_record_t",
     "amdsmi_vbios_info_t",
