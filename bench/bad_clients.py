@@ -16,6 +16,7 @@ from served import Served, machine, serve
 
 GOOD_SCRAPES = 50
 CUT_SECONDS_MAX = 45.0
+SETTLE_SECONDS = 0.5  # until the server has heard that a good client is gone
 HALF_HEAD = b"GET /metrics HTTP/1.1\r\nHost: x\r\nX-Slow: "
 
 
@@ -71,6 +72,7 @@ def seconds_until_cut(served: Served, sockets: int, began: float) -> float:
 def try_case(name: str, count: int, make: Callable[[Served], socket.socket]) -> None:
     with serve(is_secure=True) as served:
         good_scrape(served)
+        time.sleep(SETTLE_SECONDS)
         sockets, before = served.sockets(), served.rss_mib()
         began = time.monotonic()
         bad = open_all(make, count, served)

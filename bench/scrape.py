@@ -97,14 +97,18 @@ def show_size(served: Served) -> None:
 
 def main(count: int) -> None:
     print(machine())
-    print("\n| over | scrapes | p50 ms | p99 ms | max ms | RSS MiB |\n| --- | --- | --- | --- | --- | --- |")
+    print("\n| over | scrapes | p50 ms | p99 ms | max ms | CPU ms a scrape | RSS MiB |")
+    print("| --- | --- | --- | --- | --- | --- | --- |")
     for name, is_secure in (("HTTP", False), ("HTTPS and a password", True)):
         with serve(is_secure=is_secure) as served:
             for way, measure in WAYS.items():
+                before = served.cpu_seconds()
                 times = measure(served, count)
+                cpu = (served.cpu_seconds() - before) / len(times) * 1e3
                 cuts = statistics.quantiles(times, n=100)
-                rss = f"{served.rss_mib():.0f}"
-                print(f"| {name} | {way} | {cuts[49]:.1f} | {cuts[98]:.1f} | {max(times):.1f} | {rss} |")
+                cells = (cuts[49], cuts[98], max(times), cpu)
+                row = " | ".join(f"{cell:.1f}" for cell in cells)
+                print(f"| {name} | {way} | {row} | {served.rss_mib():.0f} |")
     print()
     with serve(is_secure=False) as served:
         show_size(served)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import http.client
+import os
 import platform
 import ssl
 import subprocess
@@ -62,6 +63,11 @@ class Served:
         text = Path(f"/proc/{self.process.pid}/status").read_text(encoding="ascii")
         [line] = [line for line in text.splitlines() if line.startswith("VmRSS")]
         return int(line.split()[1]) / 1024
+
+    def cpu_seconds(self) -> float:
+        """What the server has used so far: unlike times, it does not depend on who else uses the machine."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def sockets(self) -> int:
         """How many the server has open."""

@@ -45,4 +45,5 @@ def test_every_command_of_a_page_exists(page):
 )
 def test_a_page_about_a_result_says_how_to_measure_now(page):
     _, _, again = page.read_text().partition("## Measure again")
-    assert "    gpumond sweep" in again
+    assert "    gpumond sweep\n" in again
+    assert "    gpumond sweep --collective all_reduce --min-size 1GiB --max-size 1GiB\n" in again
