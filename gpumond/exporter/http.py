@@ -115,8 +115,9 @@ class HttpServer:
         """From now on; connections that are there end after the answer that they wait for, and come again."""
         had_tls = self._gate.access.tls is not None
         self._gate.configure(access)
-        if self._server is not None:
-            self._server.end_connections()
+        if self._server is None:
+            return
+        self._server.end_connections()
         if had_tls:
             self._warn_of_strangers()
 

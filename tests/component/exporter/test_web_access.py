@@ -12,9 +12,13 @@ import time
 from pathlib import Path
 
 import pytest
+import status as fakes
 import web_access
 from structlog.testing import capture_logs
 
+from gpumond.board import StatusBoard
+from gpumond.clock import SystemClock
+from gpumond.exporter.http import HttpServer
 from gpumond.exporter.web import passwords
 from gpumond.exporter.web.access import RateLimit, WebAccess
 from gpumond.exporter.web.passwords import WAITING_OF_ONE_CLIENT_MAX
@@ -261,6 +265,18 @@ class TestReload:
         served.server.configure(WebAccess(users={"other": USERS["prometheus"]}))
         assert served.ask(Authorization=basic()).code == 401
         assert served.ask(Authorization=basic("other")).code == 200
+
+    def test_a_server_that_does_not_listen_takes_it_too(self, tmp_path):
+        server = HttpServer(
+            host="",
+            port=0,
+            board=StatusBoard(fakes.two_gpu_status()),
+            clock=SystemClock(),
+            open_history=lambda: pytest.fail("nobody asks"),
+            access=web_access.load(tmp_path),
+        )
+        server.configure(WebAccess())
+        server.stop()
 
     def test_tls_comes_and_goes(self, serve, tmp_path):
         served = serve()
