@@ -126,7 +126,7 @@ def _findings(status: HostStatus, now: datetime) -> Markup | None:
         ]
         for finding in status.findings
     ]
-    note = "`gpumond findings` has the evidence; docs/runbooks has a page for each."
+    note = "gpumond findings has the evidence; docs/runbooks has a page for each."
     return _section("Findings", _table(("Level", "Finding", "About", "What", "Since"), rows), note)
 
 
@@ -142,7 +142,7 @@ def _changes(status: HostStatus, now: datetime) -> Markup | None:
         ]
         for item in status.changes
     ]
-    note = "Against the state that was accepted. `gpumond topology accept --reason ...` makes this the accepted one."
+    note = "Against the state that was accepted; gpumond topology accept makes this one the accepted one."
     return _section("Changes", _table(("Level", "Change", "What", "Since"), rows), note)
 
 

@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 
 from gpumond.exporter.page.html import Markup, document, element, join
 from gpumond.exporter.page.status_page import render_page
+from gpumond.model.change import Level
+from gpumond.model.finding import Finding, FindingKind
 from gpumond.model.identity import GpuUuid
 from gpumond.model.reading import NOT_SUPPORTED, Unreadable, UnreadableReason, Value
 from gpumond.model.run import Verdict
-from gpumond.model.status import HostStatus
+from gpumond.model.status import CollectorStatus, HostStatus
 
 
 class Page(HTMLParser):
@@ -62,6 +64,17 @@ class Page(HTMLParser):
 @pytest.fixture
 def status():
     return fakes.two_gpu_status()
+
+
+FINDING = Finding(
+    FindingKind.STEP,
+    Level.WARNING,
+    "nightly/all",
+    "all_reduce is at 95.0% of its baseline",
+    "transport P2P",
+    fakes.NOW,
+    fakes.NOW,
+)
 
 
 def page_of(status):
@@ -244,3 +257,26 @@ class TestHtml:
 
     def test_a_document(self):
         assert document((), ("x",)) == '<!DOCTYPE html>\n<html lang="en"><head></head><body>x</body></html>\n'
+
+
+def test_findings_changes_and_the_kernel_log_are_told_in_words():
+    status = replace(fakes.two_gpu_status(), findings=(FINDING,))
+    page = render_page(status, fakes.NOW)
+    assert "<h2>Findings</h2>" in page
+    assert FINDING.detail in page
+    assert "<h2>Changes</h2>" in page
+    assert status.changes[0].change.sentence in page
+    assert "<h2>Kernel log</h2>" in page
+    assert "Xid 94" in page
+    quiet = replace(status, findings=(), changes=(), kernel_tallies=())
+    for title in ("Findings", "Changes", "Kernel log"):
+        assert f"<h2>{title}</h2>" not in render_page(quiet, fakes.NOW)
+
+
+def test_a_collector_that_cannot_work_here_is_not_failing():
+    without = CollectorStatus(
+        "kernel_log", is_successful=False, interval_seconds=60, detail="no access", is_evaluated=False
+    )
+    page = render_page(replace(fakes.two_gpu_status(), collectors=(without,)), fakes.NOW)
+    assert "not evaluated" in page
+    assert "failing" not in page
