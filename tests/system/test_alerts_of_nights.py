@@ -5,6 +5,8 @@ two hours here, in steps of twenty minutes: longer than any `for` and `keep_firi
 is looked at when everything has settled.
 """
 
+import contextlib
+import io
 import json
 import shutil
 import statistics
@@ -13,14 +15,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from history_values import StandingClock
 from nightly_history import Host
 
+from gpumond.cli.main import main
+from gpumond.codec import decode
 from gpumond.exporter.operation import findings
 from gpumond.judge.history import _parse
 from gpumond.judge.night import judge_night
 from gpumond.model.baseline import ScopeMemory
-from gpumond.model.finding import FindingKind
+from gpumond.model.finding import FindingKind, FindingsDocument
 from gpumond.model.status import HostStatus
+from gpumond.store.records import JudgeRecord
+from gpumond.store.sqlite import Store
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 
@@ -77,15 +84,27 @@ def nights_of(seed, factor):
     return [host.line(night, factor=factor(night)) for night in range(NIGHTS)]
 
 
-def open_findings(lines):
-    """After each night, judged one by one as the daemon does."""
-    memory, known = ScopeMemory(), {}
-    for number, line in enumerate(lines, start=1):
-        night = _parse(number, json.dumps(line)).observation
-        result = judge_night(memory, night.scope, [night])
-        memory = result.memory
-        known |= {(finding.kind, finding.subject): finding for finding in result.findings}
-        yield tuple(finding for finding in known.values() if finding.closed_at is None)
+def open_findings(lines, directory):
+    """What `gpumond findings --json` prints after each night, which is judged and stored as the daemon does."""
+    directory.mkdir()
+    config = directory / "config.toml"
+    config.write_text(f'[store]\ndirectory = "{directory}/state"\n')
+    memory = ScopeMemory()
+    with Store.open(directory / "state", clock=StandingClock()) as store:
+        for number, line in enumerate(lines, start=1):
+            night = _parse(number, json.dumps(line)).observation
+            result = judge_night(memory, night.scope, [night])
+            record = JudgeRecord(number, memory, result.memory)
+            store.record_judgement(night.scope, record, verdicts={}, remarks={}, findings=result.findings)
+            memory = result.memory
+            yield printed_findings(config)
+
+
+def printed_findings(config):
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        main(["findings", "--json", "--config", str(config)])
+    return decode(FindingsDocument, printed.getvalue()).findings
 
 
 def busbw(line):
@@ -126,7 +145,7 @@ def exported(status_findings):
 
 def test_alerts_are_what_the_judge_has_found(tmp_path):
     lines = {name: nights_of(seed, factor) for seed, (name, factor) in enumerate(FACTORS.items(), start=1)}
-    found = {name: list(open_findings(of_host)) for name, of_host in lines.items()}
+    found = {name: list(open_findings(of_host, tmp_path / name)) for name, of_host in lines.items()}
     inputs = []
     for name, of_host in lines.items():
         target = {"job": "gpumond", "instance": name}
