@@ -323,6 +323,33 @@ def test_reload_takes_a_good_file_and_refuses_a_bad_one(service):
     assert service.property(UNIT, "MainPID") == pid
 
 
+def test_the_metrics_file_lives_as_long_as_the_daemon_and_everybody_may_read_it(installed):
+    drop_in(installed, "once", "[Service]\nRestart=no\n")
+    text = CONFIG.replace("[web]", "[web]\nenabled = false")
+    write(installed, "/etc/gpumond/config.toml", text + '\n[textfile]\nfile = "/run/gpumond/gpumond.prom"\n')
+    read = ("runuser", "-u", "nobody", "--", "cat", "/run/gpumond/gpumond.prom")
+    for end in ("stop", "kill"):
+        installed.run("systemctl", "start", UNIT)
+        assert 'Status: "writing /run/gpumond/gpumond.prom"' in status_lines(installed)
+        assert "\ngpumond_gpus 2.0\n" in installed.run(*read).output
+        if end == "stop":
+            installed.run("systemctl", "stop", UNIT)
+        else:
+            installed.run("kill", "-KILL", installed.property(UNIT, "MainPID"))
+            wait_until(lambda: installed.property(UNIT, "ActiveState") == "failed", what="the end")
+        assert installed.run("ls", "/run/gpumond", may_fail=True).status != 0, end
+
+
+def test_whoever_is_in_its_group_may_ask_check_with_and_without_a_daemon(service):
+    ask = ("setpriv", "--reuid=nobody", "--regid=nogroup", "--groups=gpumond", "gpumond", "check", "--nagios")
+    for what in ("start", "stop"):
+        service.run("systemctl", what, UNIT)
+        answer = service.run(*ask, may_fail=True)
+        assert answer.output.startswith("GPUMOND OK: not_evaluated (not_measured): 2 GPUs"), answer
+    stranger = service.run("runuser", "-u", "nobody", "--", "gpumond", "check", "--nagios", may_fail=True)
+    assert (stranger.status, stranger.output[:16]) == (3, "GPUMOND UNKNOWN:")
+
+
 def test_a_hung_daemon_is_killed_and_started_again(installed):
     drop_in(installed, "watchdog", "[Service]\nWatchdogSec=3s\n")
     installed.run("systemctl", "start", UNIT)

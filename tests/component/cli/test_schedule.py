@@ -143,8 +143,12 @@ def test_a_sweep_that_waits_for_a_change_says_so(file, capsys):
     file.write_text(file.read_text() + more + more.replace("changed", "later").replace("idle", "window"))
     assert run_command(file) == 0
     text = capsys.readouterr().out
-    assert "changed: once after each boot or change, at any hour at which the GPUs are idle\n  nothing" in text
+    assert (
+        "changed: once after each boot or change, at any hour at which the GPUs are idle\n  nothing" in text
+    )
     assert ", every day, once after each boot or change; this host starts " in text
-    record(file, "2026-03-01T01:00", SweepOutcome.SUCCESS)  # there is a history now, and this host has booted since
+    record(
+        file, "2026-03-01T01:00", SweepOutcome.SUCCESS
+    )  # there is a history now, and this host has booted since
     assert run_command(file) == 0
     assert "at once: idle GPUs are all it needs" in capsys.readouterr().out
