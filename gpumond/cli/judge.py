@@ -16,10 +16,12 @@ from gpumond.judge.history import JudgedHistory, RunVerdict, judge_history
 from gpumond.model.change import Level
 from gpumond.model.finding import Finding, FindingKind
 from gpumond.model.run import Verdict
+from gpumond.topology.printable import printable
 
 HELP = "judge a history of benchmark results"
 
 _LINES_SHOWN = 20
+_BYTE_ORDER_MARK = "\ufeff"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(codec.encode(_document(judged), indent=2).decode())
     else:
-        print("\n".join(_text(judged)))
+        print("\n".join(printable(line) for line in _text(judged)))  # names come from outside
     return exit_code_of(judged)
 
 
@@ -124,7 +126,9 @@ def _lines(path: str) -> list[str]:
         raise UsageError(
             f"cannot read {path!r}: {reason}", hint="Give a readable file, or - for standard input."
         ) from error
-    return text.split("\n")  # not splitlines: other separators may stand inside a JSON text
+    return text.removeprefix(_BYTE_ORDER_MARK).split(
+        "\n"
+    )  # not splitlines: other separators may stand inside a JSON text
 
 
 def _document(judged: JudgedHistory) -> JudgeDocument:

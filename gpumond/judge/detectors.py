@@ -83,10 +83,9 @@ def _after_gap(state: DetectorState, at: datetime) -> DetectorState:
 
 def _summed(state: DetectorState, night: JudgedNight) -> tuple[float, datetime | None]:
     total = state.cusum + _loss(night)
-    if state.recent and state.recent[-1].z <= policy.LOW_Z and night.z > policy.CLEARED_Z:
-        total -= _loss(
-            state.recent[-1]
-        )  # one low night between good ones was disturbed, and no part of a decline
+    last = state.recent[-1] if state.recent else None
+    if last is not None and last.z <= policy.LOW_Z and night.z > policy.CLEARED_Z:
+        total -= _loss(last)  # one low night between good ones was disturbed, and is no part of a decline
     if total <= 0:
         return 0.0, None
     return total, state.cusum_since or night.at

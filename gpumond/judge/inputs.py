@@ -14,7 +14,7 @@ from typing import Final
 
 from gpumond.model.identity import GpuUuid
 from gpumond.model.reading import NotSupported, Reading, Value
-from gpumond.model.run import Run
+from gpumond.model.run import Engine, Run
 from gpumond.model.topology import Gpu, Snapshot, link_label
 
 _LIBRARY_VARIABLES: Final = ("NCCL_", "RCCL_", "HSA_")
@@ -50,7 +50,7 @@ def fingerprint_of(run: Run, snapshot: Snapshot | None, host: HostInputs) -> dic
 
 def _benchmark_inputs(run: Run, host: HostInputs) -> dict[str, str]:
     return {
-        "nccl": run.library_version,
+        "rccl" if run.engine is Engine.RCCL_TESTS else "nccl": run.library_version,
         "benchmark": f"{run.engine.value} {run.tool_version}".strip() if run.tool_version else "",
         "benchmark_sha256": host.benchmark_sha256,
         "benchmark_launcher": _launcher_of(run),

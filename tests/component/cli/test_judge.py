@@ -112,3 +112,18 @@ def test_reference_of_an_unknown_platform_lists_the_known_ones(capsys):
     error = capsys.readouterr().err
     assert "no measurement of 'Abacus'" in error
     assert "HGX H200" in error
+
+
+def test_a_name_from_outside_moves_no_cursor(capsys, history):
+    line = {**Host().line(0), "collective": "all_reduce\x1b[2J"}
+    _, output = judge(capsys, history([line]))
+    assert "\x1b" not in output.out
+    assert "all_reduce?[2J" in output.out
+
+
+def test_a_byte_order_mark_and_separators_inside_a_text_are_no_mistake(capsys, tmp_path):
+    path = tmp_path / "history.jsonl"
+    line = {**Host().line(0), "collective": "all\u2028reduce"}
+    path.write_text(f"\ufeff{json.dumps(line, ensure_ascii=False)}\r\n", encoding="utf-8")
+    code, output = judge(capsys, str(path), "--json")
+    assert (code, len(json.loads(output.out)["verdicts"])) == (0, 1)

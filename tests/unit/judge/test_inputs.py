@@ -9,7 +9,7 @@ from history_values import make_gpu, make_pair, make_point, make_run, make_snaps
 from gpumond.judge.inputs import HostInputs, fingerprint_of
 from gpumond.judge.stored_run import is_measured, observation_of
 from gpumond.model.reading import NOT_SUPPORTED, Unreadable, UnreadableReason, Value
-from gpumond.model.run import TAINTED, Verdict
+from gpumond.model.run import TAINTED, Engine, Verdict
 from gpumond.model.topology import Vendor
 from gpumond.model.watch import LoadSummary, RunWatch
 from gpumond.process.environment import benchmark_environment
@@ -155,6 +155,12 @@ def test_corrupt_data_is_known_even_where_no_row_tells_its_size():
 def test_a_verdict_of_the_judge_does_not_unmake_a_measurement():
     assert is_measured(replace(RUN, verdict=Verdict.NOT_EVALUATED, reason="disturbed"))
     assert is_measured(replace(RUN, verdict=Verdict.DEGRADED, reason="step"))
+
+
+def test_the_library_has_the_name_of_its_vendor():
+    found = inputs(run=replace(RUN, engine=Engine.RCCL_TESTS))
+    assert found["rccl"] == "2.28.9"
+    assert "nccl" not in found
 
 
 def test_limits_are_inputs_a_gpu_each_where_they_differ():
