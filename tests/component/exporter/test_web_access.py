@@ -11,6 +11,7 @@ import threading
 import time
 from pathlib import Path
 
+import bcrypt
 import pytest
 import status as fakes
 import web_access
@@ -19,7 +20,6 @@ from structlog.testing import capture_logs
 from gpumond.board import StatusBoard
 from gpumond.clock import SystemClock
 from gpumond.exporter.http import HttpServer
-from gpumond.exporter.web import passwords
 from gpumond.exporter.web.access import RateLimit, WebAccess
 from gpumond.exporter.web.passwords import WAITING_OF_ONE_CLIENT_MAX
 
@@ -209,14 +209,14 @@ class TestPasswords:
 
 def spy_on_checks(monkeypatch, checked, before=lambda: None):
     """Let bcrypt say what it was asked."""
-    real = passwords.bcrypt.checkpw
+    real = bcrypt.checkpw
 
     def check(password, hashed):
         before()
         checked.append(password)
         return real(password, hashed)
 
-    monkeypatch.setattr(passwords.bcrypt, "checkpw", check)
+    monkeypatch.setattr(bcrypt, "checkpw", check)
 
 
 def wait_until(condition):

@@ -8,7 +8,6 @@ import threading
 import bcrypt
 import pytest
 
-from gpumond.exporter.web import passwords as module
 from gpumond.exporter.web.passwords import (
     REMEMBERED_MAX,
     WAITING_MAX,
@@ -36,7 +35,7 @@ def asked(monkeypatch):
         found.append((password, hashed))
         return real(password, hashed)
 
-    monkeypatch.setattr(module.bcrypt, "checkpw", check)
+    monkeypatch.setattr(bcrypt, "checkpw", check)
     return found
 
 
@@ -84,7 +83,7 @@ def test_bcrypt_takes_72_bytes(passwords, length):
 
 def test_who_waits_and_who_is_sent_away(passwords, monkeypatch):
     go_on = threading.Event()
-    monkeypatch.setattr(module.bcrypt, "checkpw", lambda *_: not go_on.wait(20))
+    monkeypatch.setattr(bcrypt, "checkpw", lambda *_: not go_on.wait(20))
 
     async def guess():
         one = [passwords.check(USERS, "a", b"x", client="one") for _ in range(WAITING_OF_ONE_CLIENT_MAX + 3)]
