@@ -20,7 +20,6 @@ from gpumond.config.schema import Config
 from gpumond.exporter.metrics import Exposition
 from gpumond.exporter.textfile import TextFile
 from gpumond.exporter.web.access import OPEN_ACCESS, WebAccess
-from gpumond.exporter.web.web_file import load_web_file
 from gpumond.guards.operator import CommandGuard, InhibitGuard, PauseGuard
 from gpumond.guards.quiet import LIVE_GAP_SECONDS_MAX, QuietLog, QuietRule
 from gpumond.guards.report import Guard
@@ -79,7 +78,11 @@ def probe_command(config: Config) -> tuple[str, ...]:
 def make_web_access(config: Config, clock: Clock) -> WebAccess:
     """Who may ask the HTTP server, and over what. Raises ConfigError with every problem of the web configuration file."""
     file = config.web.config_file
-    return OPEN_ACCESS if file is None else load_web_file(file, now=clock.now())
+    if file is None:
+        return OPEN_ACCESS
+    from gpumond.exporter.web.web_file import load_web_file  # noqa: PLC0415 - YAML is 1 MiB
+
+    return load_web_file(file, now=clock.now())
 
 
 def make_lost_benchmarks(config: Config) -> LostProcesses:
