@@ -22,6 +22,7 @@ from gpumond.probe.sysfs import PciDevice
 
 T = TypeVar("T")
 
+_MICROWATTS_PER_WATT = 1_000_000
 _PAGE_PENDING = 1
 _PAGE_UNRESERVABLE = 2
 """Of amdsmi_memory_page_status_t, by number."""
@@ -114,6 +115,10 @@ def _read_facts(library: AmdSmiLibrary, handle: Handle, identity: _Identity, pla
         xgmi_hive=then(ask("xgmi_info", lambda it: int(it["xgmi_hive_id"])), amd_codes.hive),
         compute_partition=then(ask("gpu_compute_partition", str), amd_codes.text),
         memory_partition=then(ask("gpu_memory_partition", str), amd_codes.text),
+        power_limit_watts=mapped(
+            ask_for("power_cap_info", "power_cap", amd_codes.number_not_zero),
+            lambda microwatts: microwatts / _MICROWATTS_PER_WATT,
+        ),
     )
 
 

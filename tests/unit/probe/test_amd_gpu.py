@@ -66,6 +66,15 @@ def test_a_library_that_supports_nothing_leaves_a_gpu_without_facts():
         assert reading == NOT_SUPPORTED
 
 
+@pytest.mark.parametrize(
+    ("cap", "watts"),
+    [(750_000_000, Value(750.0)), (0, NOT_SUPPORTED), ("N/A", NOT_SUPPORTED)],
+)
+def test_the_power_cap_is_in_watts(cap, watts):
+    """amdsmi counts microwatts on a host (amdsmi_power_cap_info_t)."""
+    assert gpu_of(get_power_cap_info={"power_cap": cap}).power_limit_watts == watts
+
+
 def test_the_uuid_is_kfds_then_the_one_inside_amdsmis():
     amdsmi = "95ff74a1-0000-1000-8047-9ac5c8bf3b4f"
     node = KfdGpu(2, BUS_ID, 0xAB, 0, 128, ())
