@@ -11,11 +11,11 @@ import shutil
 import subprocess
 import sys
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
-from benchmark_stand_in import CAPTURES, PROGRAM, Ending, Script
+from benchmark_stand_in import CAPTURES, PROGRAM, Ending, Grandchild, Script
 from daemon_process import wait_until
 from machine import booted
 
@@ -377,6 +377,32 @@ def test_the_service_runs_with_all_drop_ins_together(installed):
     assert "/runs" in installed.run("find", "/sys/fs/cgroup", "-path", f"*{UNIT}/runs").output
     report = json.loads(gpumond(installed, "sweep", "nightly", "--json").output)
     assert report["sweep"]["outcome"] == "success", report
+
+
+def test_with_delegation_each_benchmark_has_a_cgroup_of_its_own_and_ends_with_it(installed):
+    """As the service's user, who may not see systemd's first mark; a reload runs beside the leaves, not in them."""
+    delegation = ROOT / "deploy/systemd/gpumond.service.d/cgroup-delegation.conf"
+    drop_in(installed, delegation.stem, delegation.read_text())
+    write_stand_in(installed, replace(HANGING, grandchild=Grandchild.SETSID))
+    write(installed, "/etc/gpumond/config.toml", AT_START)
+    installed.run("systemctl", "start", UNIT)
+    wait_for_benchmark(installed)
+    own = f"/sys/fs/cgroup{installed.property(UNIT, 'ControlGroup')}"
+
+    def members(pattern):
+        return set(
+            installed.run("sh", "-c", f"cat {own}/{pattern}/cgroup.procs", may_fail=True).output.split()
+        )
+
+    wait_until(lambda: len(members("runs/*")) == 2, what="the benchmark and what it left behind")
+    assert members("runs/*") == set(programs(installed))
+    assert installed.property(UNIT, "MainPID") in members("main")
+    assert members(".") == set()
+    installed.run("systemctl", "reload", UNIT)
+    assert "cgroup_used" in "".join(entry.get("MESSAGE", "") for entry in installed.journal(UNIT))
+    installed.run("systemctl", "stop", UNIT)
+    assert installed.property(UNIT, "Result") == "success"
+    assert programs(installed) == []
 
 
 # --- sweeps ---
