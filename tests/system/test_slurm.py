@@ -197,9 +197,13 @@ def test_job_mode_end_to_end_by_the_daemon(slurm, sweep, daemons, two_h200, tmp_
     (call,) = calls_of(tmp_path / "nccl-tests" / "all_reduce_perf")
     assert not [name for name in call["environment"] if name.startswith(("SLURM_", "SBATCH_"))]
     submitted = daemon.event("job_submitted")
-    shown = slurm.run("scontrol", "-o", "show", "job", submitted["job"]).output
-    assert "JobState=COMPLETED" in shown
-    assert "OverSubscribe=NO" in shown
+
+    def shown():
+        return slurm.run("scontrol", "-o", "show", "job", submitted["job"]).output
+
+    # The sweep is on record before its job has ended.
+    wait_until(lambda: "JobState=COMPLETED" in shown(), what="the end of the job")
+    assert "OverSubscribe=NO" in shown()
     assert daemon.terminate() == 0
 
 
