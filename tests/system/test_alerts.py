@@ -13,6 +13,8 @@ from daemon_process import wait_until
 from monitoring import alertmanager, prometheus, webhook
 from shipped import ALERTMANAGER, DEPLOY, RULES, measure, scraping, shipped_alertmanager
 
+from gpumond.exporter.catalogue import AT_SCRAPE, PROCESS, STEADY
+
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 
 SWEEP = """
@@ -222,6 +224,24 @@ def test_every_query_of_every_panel_returns_data(scraped):
         faults += faults_of_choices(scraped, board)
     assert not faults, "\n".join(faults)
     assert count > 60
+
+
+NOT_ON_A_HEALTHY_HOST = {
+    "gpumond_sweep_run_start_timestamp_seconds",  # while a sweep runs
+    "gpumond_gpu_xid_last_timestamp_seconds",
+    "gpumond_p2p_expected",  # where it differs
+    # A kind of change has its series from its first time on: there are 57 kinds, in up to three levels.
+    "gpumond_topology_changes_total",
+    "gpumond_topology_last_change_timestamp_seconds",
+    "gpumond_topology_open_changes",
+}
+
+
+def test_every_metric_of_the_documentation_is_there(scraped):
+    expected = {name for family in (*STEADY, *AT_SCRAPE) for name in family.sample_names}
+    found = set(scraped.get("/api/v1/label/__name__/values")["data"])
+    assert expected - found == NOT_ON_A_HEALTHY_HOST
+    assert set(PROCESS) <= found
 
 
 def faults_of_choices(server, board):
