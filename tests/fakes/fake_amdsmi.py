@@ -127,8 +127,12 @@ class FakeAmdHost:
         """From the next look on it is this host. GPUs do not come and go in sysfs; processes do."""
         if not self.sysfs.exists():
             write_sysfs(scenario, self._directory / "roots")
-        write_kfd_processes(struck(scenario, 0.0), self.sysfs)
+        self.list_processes(scenario)
         self.tell(scenario)
+
+    def list_processes(self, scenario: Scenario) -> None:
+        """What the kernel says, and amdsmi does not."""
+        write_kfd_processes(struck(scenario, 0.0), self.sysfs)
 
     def tell(self, scenario: Scenario) -> None:
         """What amdsmi says, and the kernel does not."""

@@ -116,12 +116,8 @@ def test_a_process_that_comes_while_somebody_watches_is_seen(fake_amdsmi, tmp_pa
     busy = broken(EIGHT, f"gpu_busy,gpu=5,pid={os.getpid()}")
     with watching(host, targets_of(scenario)) as child:
         assert pids_on(next_look(child), 5) == []
-        if who_says_so != "amdsmi":
-            host.show(busy)
-        if who_says_so == "the kernel":
-            host.tell(scenario)
-        if who_says_so == "amdsmi":
-            host.tell(busy)
+        say = {"both": host.show, "amdsmi": host.tell, "the kernel": host.list_processes}
+        say[who_says_so](busy)
         look = look_until(child, lambda look: pids_on(look, 5))
         assert [pids_on(look, number) for number in (4, 5)] == [[], [os.getpid()]]
         host.show(scenario)
