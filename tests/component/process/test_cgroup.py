@@ -179,6 +179,20 @@ def claims(directory):
     return process.stdout.splitlines()
 
 
+NOBODY = 65534
+ENTER_AS_NOBODY = 'echo 0 > "$0/cgroup.procs" && exec setpriv --reuid=65534 --regid=65534 --clear-groups "$@"'
+
+
+def claims_as_nobody(directory):
+    process = subprocess.run(
+        ["sh", "-c", ENTER_AS_NOBODY, directory, sys.executable, "-c", CLAIM],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return process.stdout.splitlines()
+
+
 class TestTheClaim:
     def test_the_process_moves_into_a_leaf(self, delegated):
         runs, own = claims(delegated)
@@ -197,6 +211,13 @@ class TestTheClaim:
             assert runs == "None"
             assert own.endswith(f"/{directory.name}")
             assert [path for path in directory.iterdir() if path.is_dir()] == []
+
+    def test_an_old_systemd_whose_mark_only_root_can_read_gives_the_cgroup_to_the_user(self):
+        with delegated_cgroup(is_marked=False) as directory:
+            assert claims_as_nobody(directory)[0] == "None"
+            for path in (directory, directory / "cgroup.procs"):
+                os.chown(path, NOBODY, NOBODY)
+            assert claims_as_nobody(directory)[0] == str(directory / "runs")
 
     def test_one_that_is_delegated_and_cannot_be_used(self, delegated):
         (delegated / "cgroup.max.descendants").write_text("0")
