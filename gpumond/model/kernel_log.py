@@ -5,12 +5,16 @@ An event is one message. A tally is all events of one kind, device and code: so 
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
 from gpumond.model.change import Level
 from gpumond.model.identity import PciBusId
+
+_PROCESS = re.compile(r"\b(?:pid|name)=(?:'[^']*'|[^,]*),?\s*")
+"""`pid=1234, name=python, `; from a driver that does not know it, `pid='<unknown>', name=<unknown>, `."""
 
 
 class KernelEventKind(StrEnum):
@@ -69,6 +73,11 @@ def merged(one: KernelTally, other: KernelTally) -> KernelTally:
         raise ValueError(f"{one.key} and {other.key} are not the same")
     newer = other if other.last_at >= one.last_at else one
     return replace(newer, count=one.count + other.count, first_at=min(one.first_at, other.first_at))
+
+
+def without_process(tally: KernelTally) -> KernelTally:
+    """Without the process that an Xid names: what users run is not for everybody who may read metrics."""
+    return replace(tally, detail=_PROCESS.sub("", tally.detail))
 
 
 def name_of(kind: KernelEventKind, code: str) -> str:

@@ -201,7 +201,7 @@ class HostStatus:
     p2p_expectations: tuple[P2pExpectation, ...] = ()
     loaded_pcie_links: tuple[LoadedPcieLink, ...] = ()
     kernel_tallies: tuple[KernelTally, ...] = ()
-    """What the kernel said about our devices since the store was made, newest first."""
+    """What the kernel said about our devices since the store was made, newest first; without names of processes."""
     change_counts: tuple[ChangeCount, ...] = ()
     last_change_at: datetime | None = None
     """When a change last opened or ended."""

@@ -19,7 +19,7 @@ from gpumond.clock import Clock
 from gpumond.errors import StoreError
 from gpumond.log import get_logger
 from gpumond.model.identity import PciBusId
-from gpumond.model.kernel_log import KernelEventKind, KernelTally, merged, name_of, tally_of
+from gpumond.model.kernel_log import KernelEventKind, KernelTally, merged, name_of, tally_of, without_process
 from gpumond.model.run import Cause
 from gpumond.model.status import CollectorStatus, HostStatus
 from gpumond.model.topology import Snapshot
@@ -154,8 +154,8 @@ class KernelLogMonitor:
     def restore(self) -> None:
         """Take up what an earlier daemon read. Raises StoreError."""
         self._cursor = self._store.kernel_log_cursor()
-        tallies = self._store.kernel_tallies()
-        self._board.update(lambda status: replace(status, kernel_tallies=tallies))
+        shown = tuple(map(without_process, self._store.kernel_tallies()))
+        self._board.update(lambda status: replace(status, kernel_tallies=shown))
 
     def take(self, *, interval_seconds: float) -> None:
         """Read what is new and publish it. Never raises."""
@@ -232,7 +232,8 @@ class KernelLogMonitor:
         except StoreError as error:
             log.warning("kernel_events_not_stored", error=error.message, hint=error.hint)
             tallies = newest_first((*self._board.status.kernel_tallies, *new))
-        self._board.update(lambda status: replace(status, kernel_tallies=tallies))
+        shown = tuple(map(without_process, tallies))
+        self._board.update(lambda status: replace(status, kernel_tallies=shown))
 
     def _with_collector(self, status: HostStatus, collector: CollectorStatus) -> HostStatus:
         by_name = {it.name: it for it in status.collectors}

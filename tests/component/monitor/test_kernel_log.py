@@ -113,6 +113,17 @@ def test_what_is_new_is_counted_once_also_over_a_restart(start, journal):
     assert (collector(board).is_successful, collector(board).is_evaluated) == (True, True)
 
 
+def test_the_processes_of_users_are_not_for_everybody_who_may_scrape(start, journal, store):
+    monitor, board = start()
+    journal.say("NVRM: Xid (PCI:0000:3b:00): 31, pid=4711, name=secret.py, Ch 00000008, intr 10000000")
+    take(monitor)
+    shown = "NVRM: Xid (PCI:0000:3b:00): 31, Ch 00000008, intr 10000000"
+    assert [tally.detail for tally in board.status.kernel_tallies] == [shown]
+    assert "name=secret.py" in store.kernel_tallies()[0].detail
+    again, board = start()
+    assert [tally.detail for tally in board.status.kernel_tallies] == [shown]
+
+
 def test_a_user_without_access_is_not_evaluated(start, journal):
     monitor, board = start()
     journal.path.unlink()

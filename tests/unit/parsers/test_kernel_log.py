@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpumond.model.change import Level
-from gpumond.model.kernel_log import KernelEventKind, merged, name_of, tally_of
+from gpumond.model.kernel_log import KernelEventKind, merged, name_of, tally_of, without_process
 from gpumond.parsers.kernel_log import events_in_text, kernel_event, read_entry, xid_level
 
 AT = datetime(2026, 11, 29, 2, 0, tzinfo=UTC)
@@ -167,6 +167,14 @@ def test_tallies_of_one_kind_add_up():
     assert both.detail.endswith("again")
     with pytest.raises(ValueError, match="not the same"):
         merged(early, tally_of(kernel_event(EVENTS[1][0], AT)))
+
+
+def test_a_message_without_its_process():
+    said = [without_process(tally_of(kernel_event(text, AT))).detail for text in (EVENTS[0][0], EVENTS[2][0])]
+    assert said == [
+        "NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.",
+        "NVRM: Xid (PCI:00010000:3B:00): 13, Graphics Exception",
+    ]
 
 
 def test_names_as_people_say_them():
