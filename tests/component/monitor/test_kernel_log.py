@@ -120,7 +120,7 @@ def test_the_processes_of_users_are_not_for_everybody_who_may_scrape(start, jour
     shown = "NVRM: Xid (PCI:0000:3b:00): 31, Ch 00000008, intr 10000000"
     assert [tally.detail for tally in board.status.kernel_tallies] == [shown]
     assert "name=secret.py" in store.kernel_tallies()[0].detail
-    again, board = start()
+    _again, board = start()
     assert [tally.detail for tally in board.status.kernel_tallies] == [shown]
 
 
