@@ -31,7 +31,6 @@ from gpumond.probe.sysfs import bridges_to
 from gpumond.process.ask import Answer, ask
 from gpumond.process.environment import helper_environment, probe_environment
 from gpumond.process.lost import LostProcesses
-from gpumond.simulate.scenario import load_scenario
 from gpumond.store.sqlite import Store
 from gpumond.sweep.context import QuietPolicy, SweepContext
 from gpumond.sweep.engines.choice import Engines
@@ -71,6 +70,8 @@ def probe_command(config: Config) -> tuple[str, ...]:
     """What looks at this host. Raises UsageError for a made-up host that nobody has made up."""
     if config.simulate is None:
         return default_probe_command()
+    from gpumond.simulate.scenario import load_scenario  # noqa: PLC0415 - 2 MiB that a real host has no use for
+
     load_scenario(config.simulate.scenario)
     return (sys.executable, "-I", "-m", "gpumond.simulate.probe", config.simulate.scenario)
 
