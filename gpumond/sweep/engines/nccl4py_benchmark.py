@@ -462,7 +462,7 @@ def _version_of(package: str) -> str:
         return "unknown"
 
 
-def _load() -> tuple[Any, Cuda]:
+def load_libraries() -> tuple[Any, Cuda]:
     from cuda.bindings import driver, runtime  # noqa: PLC0415 - a program's import, which may fail with a sentence
     from nccl.bindings import nccl  # noqa: PLC0415
 
@@ -472,7 +472,7 @@ def _load() -> tuple[Any, Cuda]:
 def main(arguments: Sequence[str]) -> int:
     settings = parse_arguments(arguments, program="nccl4py_benchmark", backends=("nccl",))
     try:
-        nccl, cuda = _load()
+        nccl, cuda = load_libraries()
         visible = cuda.call("cudaGetDeviceCount")
         if visible < settings.ranks:
             raise RuntimeError(f"{settings.ranks} GPUs are wanted, {visible} are visible")  # noqa: TRY301 - one line for all
