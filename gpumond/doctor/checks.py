@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+NOT_EVALUATED = "not_evaluated (no_privilege)"
+"""What a check says that this user may not make (docs/privileges.md)."""
+
 
 class Level(StrEnum):
     OK = "ok"

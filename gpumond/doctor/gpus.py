@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterator
 
 from gpumond.config.schema import Config
-from gpumond.doctor.checks import Check, Level
+from gpumond.doctor.checks import NOT_EVALUATED, Check, Level
 from gpumond.model.reading import Unreadable, UnreadableReason, Value, value_or_none
-from gpumond.model.topology import P2pCapability, P2pStatus, Snapshot, Vendor
+from gpumond.model.topology import Host, P2pCapability, P2pStatus, Snapshot, Vendor
 from gpumond.probe.launcher import ProbeResult
 
 _DRIVER_HINTS = {
@@ -41,7 +41,7 @@ def check_gpus(config: Config, result: ProbeResult) -> Iterator[Check]:
     yield from _check_persistence(snapshot)
     yield from _check_fabric(snapshot)
     yield from _check_p2p(snapshot)
-    yield from _check_acs(snapshot)
+    yield from check_acs(snapshot.host)
 
 
 def _check_driver(snapshot: Snapshot) -> Iterator[Check]:
@@ -133,8 +133,9 @@ def _check_p2p(snapshot: Snapshot) -> Iterator[Check]:
     )
 
 
-def _check_acs(snapshot: Snapshot) -> Iterator[Check]:
-    match snapshot.host.acs_redirects:
+def check_acs(host: Host) -> Iterator[Check]:
+    """Whether bridges redirect P2P; nothing where there are none above the GPUs."""
+    match host.acs_redirects:
         case Value(value=()):
             yield Check("ACS", Level.OK, "no bridge above the GPUs redirects P2P")
         case Value(value=bridges):
@@ -144,6 +145,11 @@ def _check_acs(snapshot: Snapshot) -> Iterator[Check]:
                 f"P2P is redirected through the root by {', '.join(bridges)}",
                 "On bare metal, switch ACS off in the firmware or with setpci: P2P over PCIe is slow or hangs.",
             )
+        case Unreadable(UnreadableReason.NO_PERMISSION, detail):
+            hint = (
+                "The drop-in root-facts.conf lets the daemon read it; docs/privileges.md says at what price."
+            )
+            yield Check("ACS", Level.NOTE, f"{NOT_EVALUATED}: {detail}", hint)
         case Unreadable(detail=detail):
             yield Check("ACS", Level.NOTE, f"not evaluated: {detail}")
 

@@ -14,9 +14,9 @@ from gpumond import __version__
 from gpumond.assembly import daemon_lock_file, journal_command, make_questions
 from gpumond.clock import SystemClock
 from gpumond.config.schema import Config
-from gpumond.doctor.checks import Check, Level
+from gpumond.doctor.checks import NOT_EVALUATED, Check, Level
 from gpumond.doctor.engines import check_engines
-from gpumond.doctor.privileges import NOT_EVALUATED, check_privileges
+from gpumond.doctor.privileges import check_privileges
 from gpumond.errors import HostError
 from gpumond.guards.lock import holder_of
 from gpumond.monitor.kernel_log import KERNEL_MESSAGES, no_access_hint

@@ -14,10 +14,9 @@ from gpumond.assembly import make_questions, slurm_node
 from gpumond.clock import SystemClock
 from gpumond.config.guards_schema import SlurmMode
 from gpumond.config.schema import Config
-from gpumond.doctor.checks import Check, Level
+from gpumond.doctor.checks import NOT_EVALUATED, Check, Level
 from gpumond.process.ask import Answer
 
-NOT_EVALUATED = "not_evaluated (no_privilege)"
 SERVICE_USER = "gpumond"
 
 Ask = Callable[[Sequence[str]], Answer]

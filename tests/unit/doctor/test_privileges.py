@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from gpumond.config.guards_schema import SlurmMode
-from gpumond.doctor.checks import Level
-from gpumond.doctor.privileges import NOT_EVALUATED, check_processes, check_slurm, check_user
+from gpumond.doctor.checks import NOT_EVALUATED, Level
+from gpumond.doctor.privileges import check_processes, check_slurm, check_user
 from gpumond.process.ask import Answer
 
 PAGE = Path(__file__).parents[3] / "docs" / "privileges.md"
