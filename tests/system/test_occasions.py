@@ -47,7 +47,7 @@ def test_once_after_a_boot_and_once_after_each_change(
 ):
     benchmark_stand_in(tmp_path / "nccl-tests", {"all_reduce_perf": Script()})
     config = write_config(CONFIG.format(directory=tmp_path / "nccl-tests"))
-    config.write_text(config.read_text().replace("[guards]", '[guards]\nquiet = "1s"'))
+    config.write_text(config.read_text().replace("[guards]", '[guards]\nquiet = "0s"'))
     daemon = daemons(config, host.environment).start()
     wait_until(lambda: runs(daemon) == 1, what="the sweep after the boot")
     daemon.terminate()
