@@ -14,9 +14,9 @@ from functools import cache, partial
 from pathlib import Path
 
 from gpumond.board import StatusBoard
-from gpumond.clock import Clock
+from gpumond.clock import Clock, SystemClock
 from gpumond.config.guards_schema import SlurmConfig, SlurmMode
-from gpumond.config.schema import Config
+from gpumond.config.schema import Config, SimulateConfig
 from gpumond.exporter.metrics import Exposition
 from gpumond.exporter.textfile import TextFile
 from gpumond.exporter.web.access import OPEN_ACCESS, WebAccess
@@ -31,6 +31,8 @@ from gpumond.probe.sysfs import bridges_to
 from gpumond.process.ask import Answer, ask
 from gpumond.process.environment import helper_environment, probe_environment
 from gpumond.process.lost import LostProcesses
+from gpumond.process.procfs import read_stat
+from gpumond.schedule.sweeps import read_boot_at
 from gpumond.store.sqlite import Store
 from gpumond.sweep.context import QuietPolicy, SweepContext
 from gpumond.sweep.engines.choice import Engines
@@ -70,10 +72,33 @@ def probe_command(config: Config) -> tuple[str, ...]:
     """What looks at this host. Raises UsageError for a made-up host that nobody has made up."""
     if config.simulate is None:
         return default_probe_command()
-    from gpumond.simulate.scenario import load_scenario  # noqa: PLC0415 - 2 MiB that a real host has no use for
+    from gpumond.simulate.faults import parse_fault  # noqa: PLC0415 - 2 MiB that a real host has no use for
+    from gpumond.simulate.scenario import load_scenario, with_faults  # noqa: PLC0415
 
-    load_scenario(config.simulate.scenario)
-    return (sys.executable, "-I", "-m", "gpumond.simulate.probe", config.simulate.scenario)
+    with_faults(load_scenario(config.simulate.scenario), map(parse_fault, config.simulate.faults))
+    return _simulator("probe", config.simulate)
+
+
+def _simulator(program: str, simulate: SimulateConfig) -> tuple[str, ...]:
+    """What takes the place of a program that looks at hardware."""
+    module = f"gpumond.simulate.{program}"
+    return (sys.executable, "-I", "-m", module, simulate.scenario, *_simulator_options(simulate))
+
+
+def _simulator_options(simulate: SimulateConfig) -> tuple[str, ...]:
+    """The faults, and when the made-up host began to live: with this process."""
+    faults = (word for fault in simulate.faults for word in ("--fault", fault))
+    return ("--started-at", f"{_started_at():.3f}", *faults)
+
+
+@cache
+def _started_at() -> float:
+    """UNIX time of the start of this process; of now where /proc does not say."""
+    now = SystemClock().now()
+    boot_at, own = read_boot_at(now), read_stat(os.getpid())
+    if boot_at is None or own is None:
+        return now.timestamp()
+    return boot_at.timestamp() + own.start_ticks / os.sysconf("SC_CLK_TCK")
 
 
 def make_web_access(config: Config, clock: Clock) -> WebAccess:
@@ -137,7 +162,11 @@ def _uids_of(names: Sequence[str]) -> frozenset[int]:
 def engine_chooser(config: Config, clock: Clock) -> Callable[[Step, Snapshot], BenchmarkEngine]:
     """What measures a step: the made-up benchmark on a made-up host."""
     if config.simulate is not None:
-        simulated = SimulatedBenchmark(scenario=config.simulate.scenario, pace=config.simulate.pace)
+        simulated = SimulatedBenchmark(
+            scenario=config.simulate.scenario,
+            pace=config.simulate.pace,
+            options=_simulator_options(config.simulate),
+        )
         return lambda _step, _snapshot: simulated
     of_vendor = cache(partial(make_engines, config, clock))
     return lambda step, snapshot: of_vendor(snapshot.vendor).choose(step.engine, step.purpose)
@@ -147,8 +176,7 @@ def watch_command(config: Config, vendor: Vendor) -> WatchCommand:
     """What watches this host's GPUs while a sweep runs."""
     environment = probe_environment(os.environ)
     if config.simulate is not None:
-        program = ("-m", "gpumond.simulate.watch", config.simulate.scenario)
-        return WatchCommand((sys.executable, "-I", *program), environment)
+        return WatchCommand(_simulator("watch", config.simulate), environment)
     return WatchCommand((sys.executable, "-I", "-m", WATCH_MODULES[vendor]), environment)
 
 
@@ -156,7 +184,7 @@ def journal_command(config: Config) -> tuple[str, ...]:
     """What prints the kernel log: of a made-up host, a made-up one."""
     if config.simulate is None:
         return JOURNALCTL
-    return (sys.executable, "-I", "-m", "gpumond.simulate.journal", config.simulate.scenario)
+    return _simulator("journal", config.simulate)
 
 
 def make_kernel_log(config: Config, *, store: Store, board: StatusBoard, clock: Clock) -> KernelLogMonitor:

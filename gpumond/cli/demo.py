@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import http.client
+import json
 import sys
 import tempfile
 import threading
@@ -44,8 +45,9 @@ quiet_by_hand = "1s"
 inhibit_file = "{directory}/inhibit"
 
 [simulate]
-scenario = "{scenario}"
+scenario = {scenario}
 pace = {pace}
+faults = {faults}
 
 [[sweep]]
 name = "demo"
@@ -67,6 +69,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help=f"one of {', '.join(scenario_names())} (default: %(default)s)",
     )
     parser.add_argument(
+        "--fault",
+        action="append",
+        default=[],
+        metavar="KIND,KEY=VALUE,...",
+        help="what goes wrong, such as link_down,gpu=3,link=7,after_seconds=60; may be repeated",
+    )
+    parser.add_argument(
         "--pace", type=float, default=1.0, help="times faster than the real benchmark (default: %(default)s)"
     )
 
@@ -75,7 +84,11 @@ def run(arguments: argparse.Namespace) -> int:
     log.configure(level="info", form="text")
     with tempfile.TemporaryDirectory(prefix="gpumond-demo-") as directory:
         text = _CONFIG.format(
-            directory=directory, port=arguments.port, scenario=arguments.scenario, pace=arguments.pace
+            directory=directory,
+            port=arguments.port,
+            scenario=json.dumps(arguments.scenario),
+            pace=arguments.pace,
+            faults=json.dumps(arguments.fault),
         )
         demo = Demo(Path(directory), is_once=arguments.once)
         daemon = Daemon(parse(text, name="demo"), clock=SystemClock(), on_ready=demo.on_ready)

@@ -385,6 +385,16 @@ class SimulateConfig(Table):
         Field(description="The name of the made-up host.", examples=["hgx-h200-8"]),
         NEEDS_RESTART,
     ]
+    faults: Annotated[
+        MaybeEmptyList[StrictStr],
+        Field(
+            description="What goes wrong on it, as `kind,key=value`: `gpu_lost`, `link_down`, `nic_down`, `pcie_width`, "
+            "`gpu_busy` and others; a word that is none is refused with those that are. `after_seconds` counts from the "
+            "start of the gpumond that looks.",
+            examples=[["link_down,gpu=3,link=7,after_seconds=60"]],
+        ),
+        NEEDS_RESTART,
+    ] = ()
     pace: Annotated[
         Number,
         between(0.001, 1000),

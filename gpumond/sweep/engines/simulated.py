@@ -10,11 +10,12 @@ from gpumond.sweep.plan import Step, nccl_tests_arguments
 
 
 class SimulatedBenchmark:
-    """`pace` is how many times faster than the real host it runs."""
+    """`pace` is how many times faster than the real host it runs, `options` are further ones of the simulator."""
 
-    def __init__(self, *, scenario: str, pace: float) -> None:
+    def __init__(self, *, scenario: str, pace: float, options: tuple[str, ...] = ()) -> None:
         self._scenario = scenario
         self._pace = pace
+        self._options = options
 
     @property
     def name(self) -> Engine:
@@ -33,6 +34,7 @@ class SimulatedBenchmark:
                 step.collective.value,
                 "--pace",
                 str(self._pace),
+                *self._options,
                 *nccl_tests_arguments(step),
             )
         )

@@ -71,6 +71,7 @@ def test_restart_is_said_where_it_is_needed():
         "textfile.interval",
         "benchmark.lock_file",
         "simulate.scenario",
+        "simulate.faults",
         "simulate.pace",
     }
     assert render_markdown().count("*restart*") == len(marked) + 1
