@@ -16,7 +16,7 @@ from pathlib import Path
 from gpumond.board import StatusBoard
 from gpumond.clock import Clock, SystemClock
 from gpumond.config.guards_schema import SlurmConfig, SlurmMode
-from gpumond.config.schema import Config, SimulateConfig
+from gpumond.config.schema import Config, NcclTestsConfig, SimulateConfig
 from gpumond.exporter.metrics import Exposition
 from gpumond.exporter.textfile import TextFile
 from gpumond.exporter.web.access import OPEN_ACCESS, WebAccess
@@ -41,6 +41,7 @@ from gpumond.sweep.engines.nccl4py import Nccl4pyEngine
 from gpumond.sweep.engines.nccl_tests import NcclTests
 from gpumond.sweep.engines.simulated import SimulatedBenchmark
 from gpumond.sweep.engines.torch import TorchEngine
+from gpumond.sweep.engines.usage import Usage
 from gpumond.sweep.events import SweepEvent
 from gpumond.sweep.plan import Step
 from gpumond.sweep.runner import SweepRunner
@@ -58,6 +59,8 @@ WATCH_MODULES = {Vendor.NVIDIA: "gpumond.probe.watch", Vendor.AMD: "gpumond.prob
 
 INTERPRETER_SECONDS_MAX = 30.0
 """How long a Python may take to say whether it has torch: it may lie on a network file system."""
+
+USAGE_SECONDS_MAX = 10.0
 
 SNAPSHOTS_MISSED_MAX = 2
 """So many snapshots in a row may fail before nobody can say that the GPUs were quiet."""
@@ -137,6 +140,7 @@ def make_engines(config: Config, clock: Clock, vendor: Vendor | None = None) -> 
         search_path=os.environ.get("PATH", ""),
         is_rccl=vendor is Vendor.AMD,
         trusted_uids=_uids_of(config.engines.trusted_owners),
+        usage=Usage(_usage_questions(settings, clock)),
     )
     questions = make_questions(clock, deadline_seconds=INTERPRETER_SECONDS_MAX)
     return Engines(
@@ -148,6 +152,14 @@ def make_engines(config: Config, clock: Clock, vendor: Vendor | None = None) -> 
             trusted_uids=_uids_of(config.engines.trusted_owners),
         ),
     )
+
+
+def _usage_questions(settings: NcclTestsConfig, clock: Clock) -> Callable[[Sequence[str]], Answer]:
+    """A benchmark needs its libraries to print its usage too."""
+    environment = helper_environment(os.environ)
+    if settings.library_path:
+        environment["LD_LIBRARY_PATH"] = os.pathsep.join(map(str, settings.library_path))
+    return partial(ask, environment=environment, deadline_seconds=USAGE_SECONDS_MAX, clock=clock)
 
 
 def _uids_of(names: Sequence[str]) -> frozenset[int]:

@@ -15,6 +15,7 @@ from gpumond.model.benchmark import Collective
 from gpumond.model.run import Engine
 from gpumond.sweep.engines.engine import EngineCommand
 from gpumond.sweep.engines.trust import require_trusted
+from gpumond.sweep.engines.usage import Usage
 from gpumond.sweep.plan import Step, nccl_tests_arguments, program_name
 
 USUAL_DIRECTORIES = (
@@ -49,6 +50,7 @@ class NcclTests:
         search_path: str = "",
         is_rccl: bool = False,
         trusted_uids: Collection[int] = (),
+        usage: Usage | None = None,
     ) -> None:
         self._directory = directory
         self._library_path = tuple(library_path)
@@ -57,6 +59,7 @@ class NcclTests:
         self._search_path = search_path
         self._is_rccl = is_rccl
         self._trusted_uids = trusted_uids
+        self._usage = usage
 
     @property
     def name(self) -> Engine:
@@ -64,10 +67,19 @@ class NcclTests:
 
     def command(self, step: Step) -> EngineCommand:
         program = self.find(step.collective)
+        self._require_options(program, step.parameters.extra_arguments)
         gpus = str(len(step.gpu_set.uuids))
         launcher = (word.replace(GPUS_WORD, gpus) for word in self._launcher)
         arguments = nccl_tests_arguments(step, gpus_per_process=self._gpus_per_process)
         return EngineCommand((*launcher, str(program), *arguments), self._library_path)
+
+    def _require_options(self, program: Path, extra: Sequence[str]) -> None:
+        unknown = self._usage.unknown(program, extra) if self._usage is not None else ""
+        if unknown:
+            raise HostError(
+                f"{program} has no option {unknown}, which extra_arguments gives it",
+                hint=f"`{program} -h` lists what this build has.",
+            )
 
     def find(self, collective: Collective) -> Path:
         """The program of a collective. Raises HostError where there is none, or it cannot or must not be run."""
