@@ -1,7 +1,7 @@
 """Samples about how the host differs from the state that was accepted: functions of a status.
 
-A kind that has opened once keeps its series, at 0 while none is open: an alert resolves by a value, not by a series that
-vanishes.
+The counters begin at 0, so that the first change of a kind is an increase. A kind that has opened once keeps its gauge too,
+at 0 while none is open: an alert resolves by a value, not by a series that vanishes.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from gpumond.exporter.family import Sample
-from gpumond.model.change import is_of_hardware
+from gpumond.model.change import ChangeKind, is_of_hardware, levels_of
 from gpumond.model.status import HostStatus
 
 
@@ -32,8 +32,10 @@ def topology_open_changes(status: HostStatus) -> Iterator[Sample]:
 
 
 def topology_changes(status: HostStatus) -> Iterator[Sample]:
-    for count in status.change_counts:
-        yield (count.kind.value, count.level.value), count.count
+    known = {(kind, level): 0 for kind in ChangeKind for level in levels_of(kind)}
+    counted = {(count.kind, count.level): count.count for count in status.change_counts}
+    for (kind, level), count in (known | counted).items():
+        yield (kind.value, level.value), count
 
 
 def topology_last_change_timestamp(status: HostStatus) -> Iterator[Sample]:

@@ -118,6 +118,59 @@ MIRROR: dict[ChangeKind, ChangeKind | None] = {
 """The kind of the same difference seen from the other side; None where it shows from one side only."""
 
 
+_ONLY_CRITICAL = frozenset(
+    {
+        ChangeKind.GPU_MISSING,
+        ChangeKind.NVLINK_DOWN,
+        ChangeKind.XGMI_DOWN,
+        ChangeKind.XGMI_FARTHER,
+        ChangeKind.LINK_LOST,
+        ChangeKind.ROW_REMAP_FAILED,
+        ChangeKind.RECOVERY_NEEDED,
+    }
+)
+_ONLY_WARNING = frozenset(
+    {
+        ChangeKind.GPU_REPLACED,
+        ChangeKind.NVLINK_SLOWER,
+        ChangeKind.PCIE_GENERATION_MAX_LOWER,
+        ChangeKind.PCIE_GENERATION_LOW_UNDER_LOAD,
+        ChangeKind.NUMA_NODE,
+        ChangeKind.AFFINITY,
+        ChangeKind.MIG_MODE,
+        ChangeKind.MIG_PENDING,
+        ChangeKind.ECC_MODE,
+        ChangeKind.ECC_PENDING,
+        ChangeKind.ROW_REMAP_PENDING,
+        ChangeKind.PARTITION_MODE,
+        ChangeKind.NIC_REPLACED,
+        ChangeKind.NIC_SLOWER,
+        ChangeKind.NIC_PATH_LONGER,
+    }
+)
+_OF_SEVERAL_LEVELS = {
+    ChangeKind.GPU_MOVED: (Level.INFO, Level.WARNING),
+    ChangeKind.NIC_MOVED: (Level.INFO, Level.WARNING),
+    ChangeKind.VISIBILITY_LOST: (Level.INFO, Level.WARNING),
+    ChangeKind.XGMI_HIVE: (Level.INFO, Level.CRITICAL),
+    ChangeKind.FABRIC_FAULT: (Level.INFO, Level.CRITICAL),
+    ChangeKind.LINK_DOWNGRADED: (Level.WARNING, Level.CRITICAL),
+    ChangeKind.P2P_LOST: (Level.WARNING, Level.CRITICAL),
+    ChangeKind.PCIE_WIDTH_LOWER: (Level.WARNING, Level.CRITICAL),
+    ChangeKind.NIC_GONE: (Level.WARNING, Level.CRITICAL),
+    ChangeKind.NIC_PORT_DOWN: (Level.WARNING, Level.CRITICAL),
+}
+
+
+def levels_of(kind: ChangeKind) -> tuple[Level, ...]:
+    """How bad a change of this kind can be, mildest first. What comes back, and most of what is new, is info only."""
+    if kind in _ONLY_CRITICAL:
+        return (Level.CRITICAL,)
+    if kind in _ONLY_WARNING:
+        return (Level.WARNING,)
+    return _OF_SEVERAL_LEVELS.get(kind, (Level.INFO,))
+
+
 class SubjectKind(StrEnum):
     """What a change happened to."""
 

@@ -36,7 +36,7 @@ from snapshot_edits import (
     xgmi_down,
 )
 
-from gpumond.model.change import ChangeKind, Level, SubjectKind
+from gpumond.model.change import ChangeKind, Level, SubjectKind, levels_of
 from gpumond.model.reading import NOT_SUPPORTED, Unreadable, UnreadableReason, Value
 from gpumond.model.topology import NvLinkRemote, P2pCapability, P2pStatus, PathLevel, SilentGpu
 from gpumond.simulate.faults import parse_fault
@@ -66,6 +66,7 @@ def snapshot_of(name, *faults):
 
 
 def facts(changes):
+    assert all(change.level in levels_of(change.kind) for change in changes)
     return [(change.kind.value, change.level.value, change.subject.kind.value) for change in changes]
 
 
