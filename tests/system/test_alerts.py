@@ -230,10 +230,8 @@ NOT_ON_A_HEALTHY_HOST = {
     "gpumond_sweep_run_start_timestamp_seconds",  # while a sweep runs
     "gpumond_gpu_xid_last_timestamp_seconds",
     "gpumond_p2p_expected",  # where it differs
-    # A kind of change has its series from its first time on: there are 57 kinds, in up to three levels.
-    "gpumond_topology_changes_total",
     "gpumond_topology_last_change_timestamp_seconds",
-    "gpumond_topology_open_changes",
+    "gpumond_topology_open_changes",  # from the first change of a kind on
 }
 
 
