@@ -43,7 +43,7 @@ test: lint
 	$(BIN)/coverage erase
 	$(BIN)/coverage run -m pytest -n $(JOBS) -m 'not system and not gpu and not torch' tests
 	$(BIN)/coverage combine --quiet
-	$(BIN)/coverage report --fail-under=70
+	$(BIN)/coverage report --fail-under=90
 
 detection: $(STAMP)
 	$(BIN)/python bench/detection.py --check
