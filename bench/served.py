@@ -35,7 +35,7 @@ SECURE = "secure"
 
 
 def status() -> HostStatus:
-    """2,539 series: 8 GPUs behind NVSwitch, 12 NICs, three GPU sets, two sweeps of five collectives at four sizes."""
+    """2,604 series: 8 GPUs behind NVSwitch, 12 NICs, three GPU sets, two sweeps of five collectives at four sizes."""
     return fakes.status(8, 12, ("nightly", "quick"), (1 << 20, 128 << 20, 1 << 30, 2 << 30))
 
 
