@@ -5,7 +5,7 @@ Good for planning a window, within a factor of two; deadlines come from gpumond.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from gpumond.model.benchmark import busbw_factor
 from gpumond.model.reading import Value
@@ -38,22 +38,30 @@ def estimate_seconds(step: Step, snapshot: Snapshot, latest: Collection[LatestPo
     """From the start of the process to its end."""
     parameters = step.parameters
     passes = 2 * (parameters.warmup_iterations + parameters.iterations + parameters.check)
+    operation_seconds = expected_seconds(step, snapshot, latest)
     seconds = START_SECONDS
     for size in sizes_of(parameters):
-        seconds += 2 * ROW_SECONDS + passes * operation_seconds(step, size, snapshot, latest)
+        seconds += 2 * ROW_SECONDS + passes * operation_seconds(size)
     return seconds
 
 
-def operation_seconds(step: Step, size: int, snapshot: Snapshot, latest: Collection[LatestPoint]) -> float:
-    """One operation of `size` bytes. Beyond the largest measured size, time grows as the size does."""
+def expected_seconds(
+    step: Step, snapshot: Snapshot, latest: Collection[LatestPoint]
+) -> Callable[[int], float]:
+    """The time of one operation by its size in bytes. Beyond the largest measured size, it grows as the size does."""
     known = _known(step, latest)
-    if size in known:
-        return known[size]
     largest = max(known, default=0)
-    if largest and size > largest >= BANDWIDTH_BYTES:
-        return known[largest] * size / largest
     factor = busbw_factor(step.collective, max(2, len(step.gpu_set.uuids)))
-    return LATENCY_SECONDS + size * factor / _expected_busbw(step.gpu_set, snapshot)
+    busbw = _expected_busbw(step.gpu_set, snapshot)
+
+    def operation_seconds(size: int) -> float:
+        if size in known:
+            return known[size]
+        if largest and size > largest >= BANDWIDTH_BYTES:
+            return known[largest] * size / largest
+        return LATENCY_SECONDS + size * factor / busbw
+
+    return operation_seconds
 
 
 def _known(step: Step, latest: Collection[LatestPoint]) -> dict[int, float]:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from gpumond.model.reading import Value
 from gpumond.model.status import LatestPoint
 from gpumond.model.topology import Snapshot
-from gpumond.sweep.estimate import operation_seconds
+from gpumond.sweep.estimate import expected_seconds
 from gpumond.sweep.plan import Step, sizes_of
 
 SIZE_SECONDS_MAX = 2.0
@@ -39,15 +39,12 @@ def fit(
     asked = step.parameters
     wanted = [size for size in sizes_of(asked) if _fits_memory(size, step, snapshot)] or [asked.min_bytes]
     if series_max_bytes is None:
-        allowed = [
-            size
-            for size in wanted
-            if operation_seconds(step, size, snapshot, latest) <= step.iteration_seconds_max
-        ]
+        measured_seconds = expected_seconds(step, snapshot, latest)
+        allowed = [size for size in wanted if measured_seconds(size) <= step.iteration_seconds_max]
     else:
         allowed = [size for size in wanted if size <= series_max_bytes]
     largest = (allowed or [asked.min_bytes])[-1]
-    iterations = _iterations(asked.iterations, operation_seconds(step, largest, snapshot, ()))
+    iterations = _iterations(asked.iterations, expected_seconds(step, snapshot, ())(largest))
     fitted = replace(asked, max_bytes=max(largest, asked.min_bytes), iterations=iterations)
     if sizes_of(fitted) == sizes_of(asked) and iterations == asked.iterations:
         return step

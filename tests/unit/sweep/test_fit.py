@@ -13,7 +13,7 @@ from gpumond.model.run import Engine, GpuSet
 from gpumond.model.status import LatestPoint
 from gpumond.simulate.scenario import load_scenario
 from gpumond.simulate.snapshot import render_snapshot
-from gpumond.sweep.estimate import operation_seconds
+from gpumond.sweep.estimate import expected_seconds
 from gpumond.sweep.fit import ITERATIONS_MIN, SIZE_SECONDS_MAX, fit
 from gpumond.sweep.hang import without_p2p
 from gpumond.sweep.plan import Parameters, Step, parameters_hash, sizes_of
@@ -126,7 +126,7 @@ def test_never_more_than_was_asked_and_never_nothing(sizes, iterations, series, 
     sizes = sizes_of(step.parameters)
     assert sizes == sizes_of(asked)[: len(sizes)] != ()
     assert min(ITERATIONS_MIN, iterations) <= step.parameters.iterations <= iterations
-    seconds = operation_seconds(step, sizes[-1], snapshot, ())
+    seconds = expected_seconds(step, snapshot, ())(sizes[-1])
     assert (
         step.parameters.iterations < 2 * ITERATIONS_MIN
         or step.parameters.iterations * seconds <= SIZE_SECONDS_MAX
