@@ -56,14 +56,17 @@ class Appointments:
 
     def arm_all(self) -> None:
         for sweep in self._sweeps_of():
-            self._arm(sweep)
+            self._arm(sweep, self._occasions(sweep))
 
     def arm_asked(self) -> None:
         """Those for which a new occasion has come since they were armed."""
         try:
             for sweep in self._sweeps_of():
-                if sweep.after and self._occasions(sweep).of(sweep) != self._asked_at.get(sweep.name):
-                    self._arm(sweep)
+                if not sweep.after:
+                    continue
+                occasions = self._occasions(sweep)
+                if occasions.of(sweep) != self._asked_at.get(sweep.name):
+                    self._arm(sweep, occasions)
         except StoreError as error:
             log.warning("occasions_unreadable", error=error.message, hint=error.hint)
 
@@ -80,9 +83,9 @@ class Appointments:
 
         self._schedule.at(f"start:{sweep.name}", self._clock.now(), run, lane=Lane.SWEEP)
 
-    def _arm(self, sweep: SweepConfig) -> None:
-        appointment = self._appointment(sweep)
-        self._asked_at[sweep.name] = self._occasions(sweep).of(sweep)
+    def _arm(self, sweep: SweepConfig, occasions: Occasions) -> None:
+        appointment = self._appointment(sweep, occasions)
+        self._asked_at[sweep.name] = occasions.of(sweep)
         self._sweeps.set_due(sweep.name, appointment.due_at)
         if appointment.starts_at is not None:
             self._schedule.at(f"window:{sweep.name}", appointment.starts_at, partial(self._run, sweep.name))
@@ -93,7 +96,7 @@ class Appointments:
         if sweep is None:
             return
         # After suspend or a clock step the call can come late: the timetable is asked again.
-        appointment = self._appointment(sweep)
+        appointment = self._appointment(sweep, self._occasions(sweep))
         try:
             if appointment.starts_at is not None and appointment.starts_at <= self._clock.now():
                 ends_at = appointment.window_ends_at
@@ -101,16 +104,16 @@ class Appointments:
                 self._sweeps.run(name, trigger=trigger, latest_start=ends_at, may_rerun=ends_at is not None)
                 self._reruns.plan(name, ends_at)
         finally:
-            self._arm(sweep)
+            self._arm(sweep, self._occasions(sweep))  # the run is an occasion that has been used
 
-    def _appointment(self, sweep: SweepConfig) -> Appointment:
+    def _appointment(self, sweep: SweepConfig, occasions: Occasions) -> Appointment:
         return appointment_of(
             sweep,
             self._store,
             self._clock.now(),
             machine_id=self._machine_id,
             known_since=self._board.status.started_at,
-            occasions=self._occasions(sweep),
+            occasions=occasions,
         )
 
     def _occasions(self, sweep: SweepConfig) -> Occasions:
