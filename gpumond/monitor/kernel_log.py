@@ -148,12 +148,13 @@ class KernelLogMonitor:
         self._board = board
         self._clock = clock
         self._cursor: str | None = None
+        self._stored_cursor: str | None = None
         self._pending = Tallies()
         self._said = ""
 
     def restore(self) -> None:
         """Take up what an earlier daemon read. Raises StoreError."""
-        self._cursor = self._store.kernel_log_cursor()
+        self._cursor = self._stored_cursor = self._store.kernel_log_cursor()
         shown = tuple(map(without_process, self._store.kernel_tallies()))
         self._board.update(lambda status: replace(status, kernel_tallies=shown))
 
@@ -223,12 +224,13 @@ class KernelLogMonitor:
 
     def _record(self, new: list[KernelTally]) -> None:
         """Events and cursor go into the store together; where it cannot be written they wait, and are shown at once."""
-        if self._cursor is None:
+        if self._cursor is None or self._cursor == self._stored_cursor:
             return
         try:
             self._store.add_kernel_tallies(self._pending, cursor=self._cursor)
-            tallies = self._store.kernel_tallies()
+            self._stored_cursor = self._cursor
             self._pending.clear()
+            tallies = self._store.kernel_tallies()
         except StoreError as error:
             log.warning("kernel_events_not_stored", error=error.message, hint=error.hint)
             tallies = newest_first((*self._board.status.kernel_tallies, *new))

@@ -227,6 +227,37 @@ def test_what_cannot_be_stored_is_stored_later(start, journal, store, monkeypatc
     assert store.kernel_log_cursor() == "s=1;i=2"
 
 
+def test_what_was_stored_is_not_stored_again_when_it_cannot_be_read(start, journal, store, monkeypatch):
+    monitor, board = start()
+    journal.say(FALLEN.format("3b"))
+
+    def broken(*_arguments, **_options):
+        raise StoreError("the disk is broken", kind=StoreErrorKind.CORRUPT)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(store, "kernel_tallies", broken)
+        take(monitor)
+    assert counts(board) == {("0000:3b:00.0", "79"): 1}
+    journal.say(FALLEN.format("3c"))
+    take(monitor)
+    assert counts(board) == {("0000:3b:00.0", "79"): 1, ("0000:3c:00.0", "79"): 1}
+
+
+def test_a_look_that_reads_nothing_writes_nothing(start, journal, store, monkeypatch):
+    monitor, board = start()
+    journal.say(FALLEN.format("3b"))
+    take(monitor)
+    writes = []
+    monkeypatch.setattr(store, "add_kernel_tallies", lambda *_a, **_o: writes.append(1))
+    take(monitor)
+    assert writes == []
+    assert counts(board) == {("0000:3b:00.0", "79"): 1}
+    assert collector(board).is_successful
+    journal.say("Linux version 6.8.0")
+    take(monitor)
+    assert writes == [1]
+
+
 def test_tallies_are_newest_first_and_bounded(start, journal, store):
     monitor, board = start()
     journal.say(FALLEN.format("3b"), FALLEN.format("3c"))
