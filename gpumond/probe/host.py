@@ -12,6 +12,7 @@ from gpumond.probe.acs import read_redirects
 from gpumond.probe.confinement import read_container_devices, read_cpuset
 from gpumond.probe.lists import members_of_list
 from gpumond.probe.sysfs import PciInventory, text_of
+from gpumond.process.procfs import read_uptime_seconds
 
 # /proc/cpuinfo repeats itself for each CPU; on a 512-CPU host the whole of it costs 100 ms.
 _CPUINFO_HEAD_BYTES = 16 * 1024
@@ -36,7 +37,7 @@ def read(sysfs: Path, proc: Path, pci: PciInventory) -> Surroundings:
     return Surroundings(
         kernel=text_of(proc / "sys/kernel/osrelease"),
         boot_id=text_of(proc / "sys/kernel/random/boot_id"),
-        uptime_seconds=_uptime_seconds(proc),
+        uptime_seconds=read_uptime_seconds(proc) or 0.0,
         cpu_count=len(members_of_list(text_of(sysfs / "devices/system/cpu/online"))) or os.cpu_count() or 0,
         iommu=_iommu(pci),
         is_virtual=_is_virtual(sysfs, proc),
@@ -44,13 +45,6 @@ def read(sysfs: Path, proc: Path, pci: PciInventory) -> Surroundings:
         cpuset=read_cpuset(proc),
         container_devices=read_container_devices(os.environ),
     )
-
-
-def _uptime_seconds(proc: Path) -> float:
-    try:
-        return float(text_of(proc / "uptime").split()[0])
-    except (ValueError, IndexError):
-        return 0.0
 
 
 def _iommu(pci: PciInventory) -> Reading[str]:

@@ -73,6 +73,14 @@ def parse_stat(text: bytes) -> ProcessStat:
     )
 
 
+def read_uptime_seconds(proc: Path = _PROC) -> float | None:
+    """Since the boot of this host, with the time that it was suspended. None where the kernel does not say."""
+    try:
+        return float((proc / "uptime").read_text(encoding="ascii").split()[0])
+    except (OSError, ValueError, IndexError):
+        return None
+
+
 def read_stat(pid: int) -> ProcessStat | None:
     """None where there is no such process (any more)."""
     return _read_stat(_PROC / str(pid) / "stat")

@@ -12,9 +12,9 @@ from typing import Final
 
 from gpumond.config.schema import SweepConfig
 from gpumond.config.zone import zone_name
+from gpumond.process.procfs import read_uptime_seconds
 from gpumond.schedule.windows import Window
 
-UPTIME_FILE: Final = Path("/proc/uptime")
 MACHINE_ID_FILE: Final = Path("/etc/machine-id")
 
 
@@ -28,13 +28,10 @@ def window_of(sweep: SweepConfig) -> Window:
     )
 
 
-def read_boot_at(now: datetime, path: Path = UPTIME_FILE) -> datetime | None:
-    """When this host booted; time that it was suspended counts. None where the kernel does not say."""
-    try:
-        uptime_seconds = float(path.read_text(encoding="ascii").split()[0])
-    except (OSError, ValueError, IndexError):
-        return None
-    return now - timedelta(seconds=uptime_seconds)
+def read_boot_at(now: datetime) -> datetime | None:
+    """When this host booted. None where the kernel does not say."""
+    uptime_seconds = read_uptime_seconds()
+    return None if uptime_seconds is None else now - timedelta(seconds=uptime_seconds)
 
 
 def read_machine_id(path: Path = MACHINE_ID_FILE) -> str:

@@ -7,7 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpumond.process.child import marker_of, own_start_ticks
-from gpumond.process.procfs import ProcessStat, ThreadState, parse_stat, read_stat, summarise_threads
+from gpumond.process.procfs import (
+    ProcessStat,
+    ThreadState,
+    parse_stat,
+    read_stat,
+    read_uptime_seconds,
+    summarise_threads,
+)
 
 LINE = (
     b"1444 (all_reduce_perf) S 1 1444 1440 0 -1 4194304 100 0 0 0 5 6 0 0 20 0 9 0 137193 "
@@ -24,6 +31,18 @@ def test_any_name_that_a_process_may_give_itself(name):
     stat = parse_stat(LINE.replace(b"all_reduce_perf", name))
     assert (stat.state, stat.session, stat.start_ticks) == ("S", 1440, 137193)
     assert stat.name == name.decode(errors="replace")
+
+
+@pytest.mark.parametrize("text", [None, b"", b"\n", b"long", b"\xff"])
+def test_an_uptime_that_the_kernel_does_not_say(tmp_path, text):
+    if text is not None:
+        (tmp_path / "uptime").write_bytes(text)
+    assert read_uptime_seconds(tmp_path) is None
+
+
+def test_an_uptime(tmp_path):
+    (tmp_path / "uptime").write_text("1152.65 2000.00\n")
+    assert read_uptime_seconds(tmp_path) == 1152.65
 
 
 @pytest.mark.parametrize("text", [b"", b"1444", b"1444 (x", b"1444 (x) S 1 2 3", b") ("])
