@@ -152,7 +152,7 @@ def _event(
     return KernelEvent(
         at,
         kind,
-        _bus_id(bus_id),
+        normalise_pci_bus_id(bus_id),
         str(int(code)) if code.isdigit() else code,
         level,
         line[:DETAIL_CHARACTERS_MAX],

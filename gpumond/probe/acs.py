@@ -12,7 +12,7 @@ from typing import Final
 
 from gpumond.model.identity import PciBusId, normalise_pci_bus_id
 from gpumond.model.reading import NOT_SUPPORTED, Reading, Unreadable, UnreadableReason, Value
-from gpumond.probe.sysfs import PciInventory, text_of
+from gpumond.probe.sysfs import PciInventory, is_asleep
 
 _HEADER_BYTES: Final = 64
 """What everybody may read."""
@@ -32,7 +32,7 @@ def read_redirects(sysfs: Path, pci: PciInventory) -> Reading[tuple[PciBusId, ..
     found = []
     for name in bridges:
         directory = sysfs / "bus/pci/devices" / name
-        if text_of(directory / "power/runtime_status") == "suspended":
+        if is_asleep(directory):
             return Unreadable(UnreadableReason.ASLEEP, f"bridge {name} sleeps")
         space = _configuration_space(directory / "config")
         if space is None or len(space) <= _HEADER_BYTES:

@@ -93,7 +93,7 @@ def read_pci_device(entry: Path, sysfs: Path) -> PciDevice | None:
         path=_bridge_chain(real),
         numa_node=node if node is not None and node >= 0 else None,
         has_driver=(entry / "driver").exists(),
-        is_asleep=text_of(entry / "power/runtime_status") in _ASLEEP,
+        is_asleep=is_asleep(entry),
         link=_pcie_link(entry),
         iommu_group_type=_iommu_group_type(entry, sysfs),
     )
@@ -127,6 +127,11 @@ def path_level(
         return PathLevel.PHB
     bridges_below = max(len(one), len(other)) - common - 1
     return PathLevel.PIX if bridges_below <= 1 else PathLevel.PXB
+
+
+def is_asleep(device: Path) -> bool:
+    """Whether a device is in runtime power management's sleep; reading from it would wake it."""
+    return text_of(device / "power/runtime_status") in _ASLEEP
 
 
 def text_of(path: Path) -> str:
