@@ -9,7 +9,7 @@ import contextlib
 import os
 import pwd
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
 
@@ -75,10 +75,9 @@ def probe_command(config: Config) -> tuple[str, ...]:
     """What looks at this host. Raises UsageError for a made-up host that nobody has made up."""
     if config.simulate is None:
         return default_probe_command()
-    from gpumond.simulate.faults import parse_fault  # noqa: PLC0415 - 2 MiB that a real host has no use for
-    from gpumond.simulate.scenario import load_scenario, with_faults  # noqa: PLC0415
+    from gpumond.simulate.scenario import load_with_faults  # noqa: PLC0415 - 2 MiB that a real host has no use for
 
-    with_faults(load_scenario(config.simulate.scenario), map(parse_fault, config.simulate.faults))
+    load_with_faults(config.simulate.scenario, config.simulate.faults)
     return _simulator("probe", config.simulate)
 
 
@@ -132,6 +131,7 @@ def make_launcher(config: Config, clock: Clock) -> ProbeLauncher:
 def make_engines(config: Config, clock: Clock, vendor: Vendor | None = None) -> Engines:
     """What could measure on this host."""
     settings = config.engines.nccl_tests
+    trusted_uids = _uids_of(config.engines.trusted_owners)
     nccl_tests = NcclTests(
         directory=settings.directory,
         library_path=settings.library_path,
@@ -139,17 +139,16 @@ def make_engines(config: Config, clock: Clock, vendor: Vendor | None = None) -> 
         is_process_per_gpu=settings.process_per_gpu,
         search_path=os.environ.get("PATH", ""),
         is_rccl=vendor is Vendor.AMD,
-        trusted_uids=_uids_of(config.engines.trusted_owners),
+        trusted_uids=trusted_uids,
         usage=Usage(_usage_questions(settings, clock)),
     )
-    questions = make_questions(clock, deadline_seconds=INTERPRETER_SECONDS_MAX)
     return Engines(
         nccl_tests=nccl_tests,
         nccl4py=None if vendor is Vendor.AMD else Nccl4pyEngine(),
         torch=TorchEngine(
             python=config.engines.torch.python,
-            ask=questions,
-            trusted_uids=_uids_of(config.engines.trusted_owners),
+            ask=make_questions(clock, deadline_seconds=INTERPRETER_SECONDS_MAX),
+            trusted_uids=trusted_uids,
         ),
     )
 
@@ -159,7 +158,7 @@ def _usage_questions(settings: NcclTestsConfig, clock: Clock) -> Callable[[Seque
     environment = helper_environment(os.environ)
     if settings.library_path:
         environment["LD_LIBRARY_PATH"] = os.pathsep.join(map(str, settings.library_path))
-    return partial(ask, environment=environment, deadline_seconds=USAGE_SECONDS_MAX, clock=clock)
+    return make_questions(clock, deadline_seconds=USAGE_SECONDS_MAX, environment=environment)
 
 
 def _uids_of(names: Sequence[str]) -> frozenset[int]:
@@ -241,11 +240,13 @@ def make_textfile(config: Config, *, board: StatusBoard, clock: Clock) -> TextFi
     )
 
 
-def make_questions(clock: Clock, *, deadline_seconds: float) -> Callable[[Sequence[str]], Answer]:
-    """Asks other programs, each with a deadline."""
+def make_questions(
+    clock: Clock, *, deadline_seconds: float, environment: Mapping[str, str] | None = None
+) -> Callable[[Sequence[str]], Answer]:
+    """Asks other programs, each with a deadline; in a helper's environment, where none is given."""
     return partial(
         ask,
-        environment=helper_environment(os.environ),
+        environment=helper_environment(os.environ) if environment is None else environment,
         deadline_seconds=deadline_seconds,
         clock=clock,
     )
@@ -345,5 +346,5 @@ def _job_settings(
         wait_seconds=slurm.wait,
         count_gpus=count_gpus,
         gres=slurm.gres,
-        ask=partial(ask, environment=environment, deadline_seconds=slurm.deadline, clock=clock),
+        ask=make_questions(clock, deadline_seconds=slurm.deadline, environment=environment),
     )

@@ -7,9 +7,8 @@ import signal
 from typing import NoReturn
 
 from gpumond.clock import Clock
-from gpumond.simulate.faults import parse_fault
 from gpumond.simulate.hardware import struck
-from gpumond.simulate.scenario import load_scenario, with_faults
+from gpumond.simulate.scenario import load_with_faults
 from gpumond.simulate.world import Scenario
 
 _NAP_SECONDS = 3600.0
@@ -27,7 +26,7 @@ def add_fault_options(parser: argparse.ArgumentParser) -> None:
 
 def scenario_of(name_or_path: str, options: argparse.Namespace) -> Scenario:
     """The scenario with the faults of the command line. Raises UsageError."""
-    return with_faults(load_scenario(name_or_path), [parse_fault(fault) for fault in options.fault])
+    return load_with_faults(name_or_path, options.fault)
 
 
 def elapsed_seconds(options: argparse.Namespace, clock: Clock) -> float:

@@ -24,13 +24,13 @@ from pydantic import ValidationError
 
 from gpumond.errors import UsageError
 from gpumond.simulate.expand import expand
-from gpumond.simulate.faults import Fault, fault_from
+from gpumond.simulate.faults import Fault, fault_from, parse_fault
 from gpumond.simulate.hardware import struck
 from gpumond.simulate.recipe import ModelRecipe, ScenarioRecipe
 from gpumond.simulate.rules import check
 from gpumond.simulate.world import Scenario
 
-__all__ = ["Scenario", "load_scenario", "scenario_names", "with_faults"]
+__all__ = ["Scenario", "load_scenario", "load_with_faults", "scenario_names", "with_faults"]
 
 MODELS = "models"
 SUFFIX = ".toml"
@@ -58,6 +58,11 @@ def load_scenario(name_or_path: str) -> Scenario:
 def with_faults(scenario: Scenario, faults: Iterable[Fault]) -> Scenario:
     """`scenario` with `faults` besides its own. Raises UsageError where they contradict it."""
     return _possible(replace(scenario, faults=(*scenario.faults, *faults)))
+
+
+def load_with_faults(name_or_path: str, words: Iterable[str]) -> Scenario:
+    """The host with the faults that `words` name besides its own. Raises UsageError as `load_scenario` does."""
+    return with_faults(load_scenario(name_or_path), map(parse_fault, words))
 
 
 @cache
