@@ -28,7 +28,8 @@ from gpumond.process.ownership import OwnProcesses, name_of
 from gpumond.process.supervisor import Cancellation
 from gpumond.sweep import hang
 from gpumond.sweep.context import RefusedError, SweepContext, SweepReport, new_run_id
-from gpumond.sweep.events import SweepEvent, SweepFinished, SweepStarted
+from gpumond.sweep.ending import end_sweep
+from gpumond.sweep.events import SweepEvent, SweepStarted
 from gpumond.sweep.execution import Executor, PlannedStep
 from gpumond.sweep.fit import fit
 from gpumond.sweep.observation import PresenceFinder
@@ -163,16 +164,7 @@ class SweepRunner:
             reason=reason,
             detail=detail,
         )
-        context.store.finish_sweep(sweep)
-        self._on_event(SweepFinished(sweep))
-        log.info(
-            "sweep_finished",
-            sweep=spec.name,
-            id=sweep.id,
-            outcome=outcome.value,
-            reason=reason,
-            detail=detail,
-        )
+        end_sweep(sweep, store=context.store, on_event=self._on_event, log=log)
         return SweepReport(sweep, tuple(runs))
 
     def _run_all(self, spec: SweepSpec, sweep: Sweep, cancellation: Cancellation, runs: list[Run]) -> None:

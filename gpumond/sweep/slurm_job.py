@@ -26,7 +26,8 @@ from gpumond.process.lost import LostProcesses
 from gpumond.process.supervisor import Cancellation
 from gpumond.store.sqlite import Store
 from gpumond.sweep.context import SweepReport, new_run_id
-from gpumond.sweep.events import SweepEvent, SweepFinished, SweepStarted
+from gpumond.sweep.ending import end_sweep
+from gpumond.sweep.events import SweepEvent, SweepStarted
 from gpumond.sweep.follow import SweepWatcher
 from gpumond.sweep.plan import SweepSpec, count_steps
 from gpumond.sweep.recovery import end_abandoned
@@ -232,16 +233,7 @@ class SlurmJobRunner:
             reason=str(reason),
             detail=detail,
         )
-        self._store.finish_sweep(ended)
-        self._on_event(SweepFinished(ended))
-        log.info(
-            "sweep_finished",
-            sweep=sweep.name,
-            id=sweep.id,
-            outcome="skipped",
-            reason=str(reason),
-            detail=detail,
-        )
+        end_sweep(ended, store=self._store, on_event=self._on_event, log=log)
         return SweepReport(ended, ())
 
 
