@@ -113,7 +113,7 @@ def machine() -> str:
     )
 
 
-def main(is_secure: bool) -> None:  # noqa: FBT001 - the words of its own command line
+def main(*, is_secure: bool) -> None:
     """Serves until standard input ends; a line there changes the status."""
     with tempfile.TemporaryDirectory() as directory:
         access = web_access.load(Path(directory), users=USER) if is_secure else OPEN_ACCESS
@@ -136,4 +136,4 @@ def main(is_secure: bool) -> None:  # noqa: FBT001 - the words of its own comman
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:] == [SECURE])
+    main(is_secure=sys.argv[1:] == [SECURE])

@@ -11,6 +11,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from types import FrameType
 
 from gpumond import codec, log
@@ -108,11 +109,14 @@ def run(arguments: argparse.Namespace) -> int:
                 f"a daemon runs here (pid {daemon.pid}), and it measures configured sweeps only",
                 hint="Leave the options out, or stop the daemon first.",
             )
-        report = _run_once(config, name, store, clock, display, arguments, daemon)
+        run_once = partial(
+            _run_once, config, name, store, clock, display=display, arguments=arguments, daemon=daemon
+        )
+        report = run_once()
         for _ in range(arguments.repeat - 1):
             if report.sweep.outcome is not SweepOutcome.SUCCESS:
                 break
-            report = _run_once(config, name, store, clock, display, arguments, daemon)
+            report = run_once()
         if not arguments.accept or report.sweep.outcome is not SweepOutcome.SUCCESS:
             return int(exit_code_of(report))
         wanted = {SWEEP: name, REASON: arguments.reason, RUNS: str(arguments.repeat)}
@@ -120,11 +124,12 @@ def run(arguments: argparse.Namespace) -> int:
         return ExitCode.HEALTHY
 
 
-def _run_once(  # noqa: PLR0917 - what a sweep needs, in full
+def _run_once(
     config: Config,
     name: str,
     store: Store,
     clock: Clock,
+    *,
     display: SweepDisplay,
     arguments: argparse.Namespace,
     daemon: LockHolder | None,

@@ -121,7 +121,7 @@ def _refuse(request: Request, error: Exception) -> Response:
     return error_answer(request.url.path, status, status.phrase.lower(), headers=error.headers)
 
 
-def _apologise(request: Request, error: Exception) -> Response:  # noqa: ARG001 - it is in the log already
+def _apologise(request: Request, _error: Exception) -> Response:
     return error_answer(
         request.url.path, HTTPStatus.INTERNAL_SERVER_ERROR, "a fault of gpumond; its log says more"
     )
