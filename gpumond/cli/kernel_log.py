@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gpumond import codec
 from gpumond.assembly import journal_command
@@ -34,7 +34,15 @@ class KernelLogDocument:
 
     source: str
     events: tuple[KernelTally, ...]
-    gpus: dict[PciBusId, int]
+    gpus: Mapping[PciBusId, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What the store says of this host; `tallies` is None where the daemon has not read the kernel log."""
+
+    gpus: Mapping[PciBusId, int] = field(default_factory=dict)
+    tallies: tuple[KernelTally, ...] | None = None
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -51,12 +59,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     clock = SystemClock()
     config = load_config(arguments.config)
-    gpus = _gpu_numbers(config, clock)
+    gpus: Mapping[PciBusId, int] = {}
     if arguments.file is not None:
-        source, gpus = arguments.file, {}  # somebody else's host
+        source = arguments.file  # somebody else's host: our GPU numbers say nothing about it
         tallies = newest_first(tally_of(it) for it in events_in_text(read_text(source), read_at=clock.now()))
     else:
-        source, tallies = _of_this_host(config, clock)
+        known = _read_store(config, clock)
+        source, tallies = _of_this_host(config, clock, known)
+        gpus = known.gpus
     if arguments.json:
         print(codec.encode(KernelLogDocument(source, tallies, gpus), indent=1).decode())
     else:
@@ -68,29 +78,30 @@ def run(arguments: argparse.Namespace) -> int:
     return ExitCode.HEALTHY
 
 
-def _of_this_host(config: Config, clock: Clock) -> tuple[str, tuple[KernelTally, ...]]:
+def _of_this_host(config: Config, clock: Clock, known: _Known) -> tuple[str, tuple[KernelTally, ...]]:
     """The journal, else what the daemon has read of it. Raises NotEvaluatedError where neither can be read."""
     reading = read_journal(
         journal_command(config), after=None, environment=helper_environment(os.environ), clock=clock
     )
     if reading.entries:
         return _THIS_BOOT, newest_first(reading.tallies)
-    try:
-        with Store.open(config.store.directory, clock=clock, read_only=True) as store:
-            if store.kernel_log_cursor() is not None:
-                return _DAEMON, store.kernel_tallies()
-    except StoreError:
-        pass
+    if known.tallies is not None:
+        return _DAEMON, known.tallies
     detail = reading.failure or "this user sees no kernel messages"
     raise NotEvaluatedError(f"the kernel log cannot be read: {detail}", hint=no_access_hint())
 
 
-def _gpu_numbers(config: Config, clock: Clock) -> dict[PciBusId, int]:
+def _read_store(config: Config, clock: Clock) -> _Known:
+    """Nothing is known where there is no store, or where it cannot be read."""
     try:
         with Store.open(config.store.directory, clock=clock, read_only=True) as store:
-            return {entry.pci_bus_id: entry.number for entry in store.accepted_inventory()}
+            has_read = store.kernel_log_cursor() is not None
+            return _Known(
+                gpus={entry.pci_bus_id: entry.number for entry in store.accepted_inventory()},
+                tallies=store.kernel_tallies() if has_read else None,
+            )
     except StoreError:
-        return {}
+        return _Known()
 
 
 def _text(source: str, tallies: tuple[KernelTally, ...], gpus: Mapping[PciBusId, int]) -> Iterator[str]:
