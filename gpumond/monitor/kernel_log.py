@@ -21,8 +21,9 @@ from gpumond.log import get_logger
 from gpumond.model.identity import PciBusId
 from gpumond.model.kernel_log import KernelEventKind, KernelTally, merged, name_of, tally_of, without_process
 from gpumond.model.run import Cause
-from gpumond.model.status import CollectorStatus, HostStatus
+from gpumond.model.status import CollectorStatus
 from gpumond.model.topology import Snapshot
+from gpumond.monitor.collectors import with_collector
 from gpumond.parsers.kernel_log import kernel_event, read_entry
 from gpumond.process import supervisor
 from gpumond.process.command import Command, Limits
@@ -178,7 +179,8 @@ class KernelLogMonitor:
             duration_seconds=self._clock.monotonic() - start,
             detail=reading.failure or ("" if is_evaluated else "this user sees no kernel messages"),
         )
-        self._board.update(lambda status: self._with_collector(status, collector))
+        now = self._clock.now()
+        self._board.update(lambda status: with_collector(status, collector, now))
 
     def _read(self) -> Reading:
         reading = self._read_after(self._cursor)
@@ -236,13 +238,6 @@ class KernelLogMonitor:
             tallies = newest_first((*self._board.status.kernel_tallies, *new))
         shown = tuple(map(without_process, tallies))
         self._board.update(lambda status: replace(status, kernel_tallies=shown))
-
-    def _with_collector(self, status: HostStatus, collector: CollectorStatus) -> HostStatus:
-        by_name = {it.name: it for it in status.collectors}
-        old = by_name.get(collector.name)
-        last = self._clock.now() if collector.is_successful else old.last_success if old else None
-        by_name[collector.name] = replace(collector, last_success=last)
-        return replace(status, collectors=tuple(by_name[name] for name in sorted(by_name)))
 
 
 def newest_first(tallies: Iterable[KernelTally]) -> tuple[KernelTally, ...]:

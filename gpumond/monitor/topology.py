@@ -16,9 +16,10 @@ from gpumond.clock import Clock
 from gpumond.errors import NotEvaluatedError, StoreError
 from gpumond.log import get_logger
 from gpumond.model.run import GpuSet
-from gpumond.model.status import CollectorStatus, HostStatus
+from gpumond.model.status import CollectorStatus
 from gpumond.model.topology import Snapshot
 from gpumond.monitor.changes import ChangeWatch
+from gpumond.monitor.collectors import with_collector
 from gpumond.monitor.decisions import DecisionKind, decide
 from gpumond.monitor.inventory import inventory_of
 from gpumond.probe.launcher import ProbeLauncher, ProbeResult
@@ -85,15 +86,16 @@ class TopologyMonitor:
         result = self._launcher.take(with_errors=with_errors)
         self._taken += 1
         self._report(result)
+        collector, now = self._collector_of(result), self._clock.now()
         if result.snapshot is None or not _is_successful(result):
             # The driver could not be asked: the last facts stay, or each of them would look like a missing GPU.
-            self._board.update(lambda status: self._with_collector(status, result))
+            self._board.update(lambda status: with_collector(status, collector, now))
             return result
         # Facts about the hardware are exported at once, also when the disk is full (DESIGN rule 9).
         snapshot = carry_over(self._board.status.snapshot, result.snapshot)
         sets = self._resolve_sets(snapshot)
         self._board.update(
-            lambda status: replace(self._with_collector(status, result), snapshot=snapshot, gpu_sets=sets)
+            lambda status: replace(with_collector(status, collector, now), snapshot=snapshot, gpu_sets=sets)
         )
         self._changes.observe(snapshot)
         self._record(snapshot)
@@ -131,18 +133,14 @@ class TopologyMonitor:
             snapshot, inventory, by="gpumond", reason="the first GPUs ever seen on this host"
         )
 
-    def _with_collector(self, status: HostStatus, result: ProbeResult) -> HostStatus:
-        old = {collector.name: collector for collector in status.collectors}
-        last = old[COLLECTOR].last_success if COLLECTOR in old else None
-        old[COLLECTOR] = CollectorStatus(
+    def _collector_of(self, result: ProbeResult) -> CollectorStatus:
+        return CollectorStatus(
             name=COLLECTOR,
             is_successful=_is_successful(result),
             interval_seconds=self._interval_seconds,
             duration_seconds=result.duration_seconds,
-            last_success=self._clock.now() if _is_successful(result) else last,
             detail=_detail(result),
         )
-        return replace(status, collectors=tuple(old[name] for name in sorted(old)))
 
     def _report(self, result: ProbeResult) -> None:
         is_successful = _is_successful(result)
