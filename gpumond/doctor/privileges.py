@@ -65,7 +65,7 @@ def check_slurm(ask: Ask, node: str, mode: SlurmMode) -> Check:
     """Whether Slurm answers this user, and shows it the jobs of others, which is what mode `look` rests on."""
     answer = ask(("scontrol", "show", "config"))
     if answer.failure:
-        said = answer.errors.strip().rpartition("\n")[2] or answer.failure
+        said = answer.last_error_line or answer.failure
         hint = (
             "munge and slurm.conf must be there for the service; deploy/systemd/gpumond.service.d/slurm.conf."
         )

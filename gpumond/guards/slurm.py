@@ -93,5 +93,5 @@ def _words(jobs: Sequence[SlurmJob]) -> str:
 
 
 def _said(answer: Answer) -> str:
-    last_line = answer.errors.strip().rpartition("\n")[2]
+    last_line = answer.last_error_line
     return f"{answer.failure}: {last_line}" if last_line else answer.failure

@@ -124,7 +124,7 @@ def read_journal(
         on_line=on_line,
     )
     if result.cause is not Cause.EXITED or result.exit_status != 0:
-        said = result.errors.decode(errors="replace").strip().rpartition("\n")[2]
+        said = result.last_error_line
         reading.failure = ": ".join(filter(None, (result.detail or result.cause.value, said)))
     return reading
 

@@ -183,7 +183,7 @@ def _failure_of(result: ProcessResult) -> tuple[ProbeFailure | None, str]:
 
 def _crash(result: ProcessResult) -> str:
     """How it ended, and the last thing it said: of a Python traceback, the exception itself."""
-    last_line = result.errors.decode(errors="replace").strip().rpartition("\n")[2][:_STDERR_SHOWN_MAX]
+    last_line = result.last_error_line[:_STDERR_SHOWN_MAX]
     return f"the probe {result.detail}: {last_line}" if last_line else f"the probe {result.detail}"
 
 

@@ -26,6 +26,11 @@ class Answer:
     errors: str
     failure: str = ""
 
+    @property
+    def last_error_line(self) -> str:
+        """The last thing that it said: most programs name the mistake there. Empty where it said nothing."""
+        return self.errors.strip().rpartition("\n")[2]
+
 
 def ask(
     command: Sequence[str], *, environment: Mapping[str, str], deadline_seconds: float, clock: Clock

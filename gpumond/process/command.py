@@ -77,3 +77,8 @@ class ProcessResult:
     """What its threads did when a limit was over, or when they had survived SIGKILL."""
     leftovers: tuple[ProcessIdentity, ...] = ()
     """What was still there after SIGKILL, the child itself among them."""
+
+    @property
+    def last_error_line(self) -> str:
+        """The last thing that it said: of a Python traceback, the exception itself. Empty where it said nothing."""
+        return self.errors.decode(errors="replace").strip().rpartition("\n")[2]

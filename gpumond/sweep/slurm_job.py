@@ -256,7 +256,7 @@ _OVER = frozenset(
 
 
 def _said(what: str, answer: Answer) -> str:
-    last_line = answer.errors.strip().rpartition("\n")[2]
+    last_line = answer.last_error_line
     return f"{what}: {last_line or answer.failure}"
 
 

@@ -161,6 +161,6 @@ class GpuWatch:
 
 
 def _why_ended(result: ProcessResult) -> str:
-    last_line = result.errors.decode(errors="replace").strip().rpartition("\n")[2]
+    last_line = result.last_error_line
     how = f"the watch {result.detail or result.cause.value}"
     return f"{how}: {last_line}" if last_line else how

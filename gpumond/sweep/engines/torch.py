@@ -68,7 +68,7 @@ class TorchEngine:
                 require_trusted(python, trusted_uids=self._trusted_uids)
             answer = self._ask((str(python), NO_USER_SITE, "-c", _HAS_TORCH))
             if answer.failure:
-                said = answer.errors.strip().rpartition("\n")[2]
+                said = answer.last_error_line
                 raise HostError(f"{python} has no torch" + (f": {said}" if said else ""), hint=INSTALL_HINT)
             self._is_checked = True
         return python
